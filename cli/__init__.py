@@ -1,0 +1,1 @@
+"""The command line `rebalancer`: arguments in, tables and JSON out; the work is done by the packages below."""

@@ -1,0 +1,68 @@
+"""The one place where an exception becomes a message on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from typer.exceptions import TyperException
+
+from cli import exits
+from strategies.errors import RebalancerError, SettingsError
+
+
+@contextmanager
+def reported(debug: bool = False) -> Iterator[None]:
+    """Lets through what typer handles itself, turns everything else into one clean message and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, TyperException):
+        raise
+    except BrokenPipeError:
+        _silence_stdout()
+        raise typer.Exit(exits.ERROR) from None
+    except RebalancerError as error:
+        _show_traceback(debug)
+        _complain(error)
+        raise typer.Exit(exits.SETTINGS if isinstance(error, SettingsError) else exits.ERROR) from error
+    except OSError as error:
+        _show_traceback(debug)
+        print(f"error: {_sentence(error)}", file=sys.stderr)
+        raise typer.Exit(exits.ERROR) from error
+    except Exception as error:
+        _show_traceback(debug)
+        print(
+            f"error: this is a bug, please report it with the command you ran: {type(error).__name__}: {error} "
+            "(REBALANCER_DEBUG=1 shows where it happened)",
+            file=sys.stderr,
+        )
+        raise typer.Exit(exits.ERROR) from error
+
+
+def _complain(error: RebalancerError) -> None:
+    if isinstance(error, SettingsError):
+        for complaint in error.complaints:
+            print(f"error: {complaint}", file=sys.stderr)
+    else:
+        print(f"error: {error}", file=sys.stderr)
+
+
+def _sentence(error: OSError) -> str:
+    """`path: reason`, the way people know it from other tools."""
+    if error.filename is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror or error}"
+
+
+def _show_traceback(debug: bool) -> None:
+    if debug or os.environ.get("REBALANCER_DEBUG", "") not in ("", "0"):
+        traceback.print_exc()
+
+
+def _silence_stdout() -> None:
+    """The reader went away: point standard output at nothing, or the interpreter complains once more while it shuts down."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,51 @@
+"""A command group that knows its commands' names and sentences, and imports a command's module only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from cli.errors import reported
+
+#: Command name → the sentence `--help` shows; the module is `cli.commands.<name>` and holds a typer application `app`.
+COMMANDS: Mapping[str, str] = {
+    "demo": "Watch a skewed cluster being balanced on this machine, no server needed.",
+    "run": "Run the streaming job: telemetry in, commands out, until it is stopped.",
+    "replay": "Decide on a recording, or on records piped in, and show or keep the decisions.",
+    "record": "Copy a topic into a recording.",
+    "state": "Show what a checkpoint remembers about every broker.",
+    "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
+    "conformance": "Compare decisions with those of Pulsar's own classes.",
+    "config": "Show or check settings, or print their JSON Schema.",
+    "doctor": "Check what the job needs on this machine.",
+}
+
+
+def load(name: str) -> Any:
+    """The real command behind `name`; imports its module."""
+    command = get_command(importlib.import_module(f"cli.commands.{name}").app)
+    command.name = name
+    command.help = command.help or COMMANDS[name]
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """Lists placeholders; a placeholder becomes the real command at the moment it is resolved."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, sentence in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=sentence, short_help=sentence), name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name is not None and placeholder is not None else placeholder, rest
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        with reported(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)

@@ -1,0 +1,40 @@
+"""Entry point of `rebalancer`: global options, the lazily loaded commands, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.lazy import LazyGroup
+
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"rebalancer {version('pulsar-rebalancer')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error happened.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Moves bundles between Pulsar brokers so that no broker is overloaded while another is idle.
+
+    Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage or settings, 3 imbalance found,
+    4 telemetry stale, 5 decisions differ, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    app(prog_name="rebalancer")
+
+
+if __name__ == "__main__":
+    main()
