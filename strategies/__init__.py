@@ -1,0 +1,1 @@
+"""Pure decisions: what should move, and why. Standard library and numpy only."""

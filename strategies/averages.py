@@ -1,0 +1,130 @@
+"""Short and long term averages of bundles (Pulsar: TimeAverageMessageData, BundleData), as one table per broker.
+
+One sample a round: the newest figures of the round that is open are kept beside the averages and enter them only when figures of a later
+round arrive, so that polling more often changes nothing. A bundle that moves takes its averages along as a row (see `engine`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strategies.errors import StateVersionError
+from strategies.model import BundleLoads, BundleStats, Floats, Ints
+
+SHORT_SAMPLES = 10
+LONG_SAMPLES = 1000
+
+_VERSION = 1
+_HEAD = struct.Struct("<BqI")
+#: short average, long average (4 columns each), their sample counts, without the pending sample
+_COLUMNS = 10
+Row = tuple[float, ...]
+
+
+def advance(average: Floats, samples: Ints, cap: int, sample: Floats) -> tuple[Floats, Ints]:
+    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4].
+
+    Plain mean up to `cap` samples, then an EMA of weight 1/cap; the operations and their order are those of
+    TimeAverageMessageData.update, so that doubles come out bit for bit.
+    """
+    counts = np.minimum(samples + 1, cap)
+    weights = counts.astype(np.float64)[:, None]
+    return ((weights - 1.0) * average + sample) / weights, counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleHistory:
+    """The bundles of one broker: newest figures, and the averages without them. `base`: float64[n, 10], see `_COLUMNS`."""
+
+    newest: BundleStats
+    base: Floats
+    sampled_round: int
+
+    def loads(self) -> BundleLoads:
+        """The table strategies see: averages with the newest figures as their last sample."""
+        rows = self._advanced()
+        return BundleLoads(
+            names=self.newest.names,
+            short=rows[:, 0:4],
+            long=rows[:, 4:8],
+            short_samples=rows[:, 8].astype(np.int64),
+            long_samples=rows[:, 9].astype(np.int64),
+            topics=self.newest.topics,
+            sessions=self.newest.sessions,
+            current=self.newest.traffic,
+        )
+
+    def after(self, newest: BundleStats, round_: int) -> BundleHistory:
+        """The table after a report of `round_`: the same round replaces the newest figures, a later one makes them history."""
+        base = self.base if round_ == self.sampled_round else self._advanced()
+        if newest.names == self.newest.names:
+            return BundleHistory(newest, base, round_)
+        rows = {name: base[i] for i, name in enumerate(self.newest.names)}
+        fresh = np.zeros(_COLUMNS)
+        aligned = np.array([rows.get(name, fresh) for name in newest.names]).reshape(len(newest.names), _COLUMNS)
+        return BundleHistory(newest, aligned, round_)
+
+    def departing(self, remaining: BundleStats | None) -> dict[str, Row]:
+        """Averages (newest figures included) of the bundles that `remaining` no longer lists; of all if it is None."""
+        stay = set() if remaining is None else set(remaining.names)
+        leaving = [i for i, name in enumerate(self.newest.names) if name not in stay]
+        if not leaving:
+            return {}
+        rows = self._advanced()
+        return {self.newest.names[i]: tuple(rows[i].tolist()) for i in leaving}
+
+    def adopt(self, rows: Mapping[str, Row]) -> BundleHistory:
+        """The table with averages that arrived later than their bundles; samples taken here meanwhile are added to them."""
+        base = self.base.copy()
+        for i, name in enumerate(self.newest.names):
+            if name in rows:
+                base[i] = _continued(np.array(rows[name]), base[i])
+        return replace(self, base=base)
+
+    def pack(self) -> bytes:
+        """Versioned bytes."""
+        names = json.dumps(self.newest.names, separators=(",", ":"), ensure_ascii=False).encode()
+        newest = self.newest
+        arrays = (newest.traffic, newest.topics, newest.sessions, self.base)
+        return _HEAD.pack(_VERSION, self.sampled_round, len(names)) + names + b"".join(array.tobytes() for array in arrays)
+
+    def _advanced(self) -> Floats:
+        sample, base = self.newest.traffic, self.base
+        short, short_samples = advance(base[:, 0:4], base[:, 8].astype(np.int64), SHORT_SAMPLES, sample)
+        long, long_samples = advance(base[:, 4:8], base[:, 9].astype(np.int64), LONG_SAMPLES, sample)
+        return np.hstack((short, long, short_samples[:, None].astype(np.float64), long_samples[:, None].astype(np.float64)))
+
+
+def first_history(newest: BundleStats, round_: int) -> BundleHistory:
+    """The table of a broker seen for the first time: no averages yet, so the first sample becomes the average."""
+    return BundleHistory(newest, np.zeros((len(newest.names), _COLUMNS)), round_)
+
+
+def unpack_history(data: bytes) -> BundleHistory:
+    """Inverse of `BundleHistory.pack`. Raises StateVersionError for another format."""
+    version, round_, length = _HEAD.unpack_from(data, 0)
+    if version != _VERSION:
+        raise StateVersionError(f"bundle tables of format {version} cannot be read: start with a new checkpoint folder")
+    start = _HEAD.size + length
+    names = tuple(json.loads(data[_HEAD.size : start]))
+    n = len(names)
+    traffic = np.frombuffer(data, np.float64, 4 * n, start).reshape(n, 4)
+    counts = np.frombuffer(data, np.int64, 2 * n, start + 32 * n)
+    base = np.frombuffer(data, np.float64, _COLUMNS * n, start + 48 * n).reshape(n, _COLUMNS)
+    return BundleHistory(BundleStats(names, traffic, counts[:n], counts[n:]), base, round_)
+
+
+def _continued(prior: Floats, since: Floats) -> Floats:
+    """Averages `prior` after the samples behind `since`, each counted with their mean."""
+    result = prior.copy()
+    for columns, count, cap in ((slice(0, 4), 8, SHORT_SAMPLES), (slice(4, 8), 9, LONG_SAMPLES)):
+        average, samples = prior[None, columns], prior[count : count + 1].astype(np.int64)
+        for _ in range(int(since[count])):
+            average, samples = advance(average, samples, cap, since[None, columns])
+        result[columns], result[count] = average[0], samples[0]
+    return result

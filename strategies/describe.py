@@ -1,0 +1,62 @@
+"""One printable line per decision and per thing left alone: golden files, logs, dry runs and `explain` share it."""
+
+from __future__ import annotations
+
+from strategies.model import Command, Event, Expected, Rejection, Round, Skip
+
+#: How many names of a skip are printed before the rest is only counted.
+_NAMES = 4
+
+
+def describe(event: Event | Skip) -> str:
+    """One line without a line end, figures rounded for people."""
+    match event:
+        case Command():
+            return describe_command(event)
+        case Round():
+            return describe_round(event)
+        case Skip():
+            return describe_skip(event)
+        case Rejection():
+            return f"rejected {event.code}: {event.text}"
+
+
+def describe_command(command: Command) -> str:
+    """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
+    where = command.source if command.destination is None else f"{command.source} → {command.destination}"
+    return f"round {command.round} {command.action} {command.bundle}: {where} ({_effect(command.expected)}) because {command.text}"
+
+
+def describe_round(record: Round) -> str:
+    """`round 3 at 1795218520614 (sweep): 8 brokers, spread 61.2 → 40.0 points, 5 commands, 7 left alone`"""
+    stale = f", {len(record.stale)} stale" if record.stale else ""
+    left = sum(len(skip.names) for skip in record.skips)
+    return (
+        f"round {record.round} at {record.ts} ({record.closed_by}): {_count(len(record.brokers), 'broker')}{stale}, "
+        f"spread {record.spread.range * 100:.1f} → {record.spread_after.range * 100:.1f} points, "
+        f"{_count(len(record.commands), 'command')}, {left} left alone"
+    )
+
+
+def describe_skip(skip: Skip) -> str:
+    """`left alone broker a:1, b:1 [below-threshold]: …`"""
+    names = ", ".join(skip.names[:_NAMES])
+    more = f" and {len(skip.names) - _NAMES} more" if len(skip.names) > _NAMES else ""
+    on = f" on {skip.broker}" if skip.broker else ""
+    return f"left alone {skip.subject} {names}{more}{on} [{skip.code}]: {skip.text}"
+
+
+def _effect(expected: Expected) -> str:
+    parts = [
+        f"{before * 100:.1f} % → {after * 100:.1f} %"
+        for before, after in (
+            (expected.source_before, expected.source_after),
+            (expected.destination_before, expected.destination_after),
+        )
+        if before is not None and after is not None
+    ]
+    return ", ".join(parts) if parts else "effect unknown"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

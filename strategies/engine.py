@@ -1,0 +1,237 @@
+"""The fold over a cluster's telemetry: one record in, commands and round records out; the only holder of cluster state.
+
+Deterministic: the same records in the same order, with the same settings and version, give equal events. Nothing here knows about
+micro-batches, wall clocks, timers or partitions (architecture: "Time and determinism").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from strategies.clock import Clock, judge
+from strategies.model import Event, LoadReport, Memory, Note, OutcomeReport, Policies, Rejection, Sweep, TelemetryRecord, Tombstone
+from strategies.packing import pack_record, unpack_record
+from strategies.reports import accept_report, depart
+from strategies.round import ClosedBy, RoundInput, RoundResult, Rules, run_round
+from strategies.settings import Mode, RoundSettings, Weights
+from strategies.shedding.registry import shedder
+from strategies.state import ClusterState, InFlight
+from strategies.store import BrokerState, StateStore
+
+#: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
+_ROUNDS_TO_WAIT = 5
+#: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if nobody says that it is gone.
+_STALE_TIMES_TO_FORGET = 10
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Everything decisions depend on. `shedding` is the strategy's own settings object; None means its defaults."""
+
+    strategy: str = "avg"
+    mode: Mode = "fixed"
+    shedding: object | None = None
+    weights: Weights = Weights()
+    round: RoundSettings = RoundSettings()
+    version: str = "0.1.0"
+
+
+class Engine:
+    """Folds records into events; holds settings only. Raises SettingsError for a strategy nobody knows."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings.round
+        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
+        self._rules = Rules(settings.strategy, settings.mode, settings.round, settings.version)
+
+    def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
+        """Events of one record of the store's cluster; the commands of a round come right before its record."""
+        if isinstance(record, Note):
+            return []
+        state = store.get_cluster()
+        if state.clock is None:
+            return self._begin(record, state, store)
+        return self._fold_timed(record, state, state.clock, store)
+
+    def _begin(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
+        """The first record sets the clock only when a second one agrees, so that a log may begin with a bad one."""
+        if state.held is None:
+            if isinstance(record, Sweep) and not record.brokers:
+                return self._start_clock(record, state, store)
+            store.put_cluster(replace(state, held=pack_record(record)))
+            return []
+        held = unpack_record(state.held)
+        if held.ts - record.ts > self._settings.max_clock_jump_ms:
+            store.put_cluster(replace(state, held=pack_record(record)))
+            return [_clock_rejection(held, record.ts, "ahead")]
+        return [*self._start_clock(held, state, store), *self.fold(record, store)]
+
+    def _start_clock(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
+        started = replace(state, clock=Clock(record.ts), held=None, round_at_ms=record.ts)
+        store.put_cluster(started)
+        return self._fold_timed(record, started, Clock(record.ts), store)
+
+    def _fold_timed(self, record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
+        settings = self._settings
+        judged, verdict = judge(clock, record.ts, settings.max_clock_jump_ms, settings.clock_recovery_ms)
+        state = replace(state, clock=judged)
+        if verdict in ("ahead", "behind"):
+            store.put_cluster(state)
+            return [_clock_rejection(record, clock.now_ms, verdict)]
+        if verdict == "moved-back":
+            state = _forget_everything_timed(state, judged, store)
+        before = state.sweep_at_ms
+        state, rejection = _apply(record, state, store)
+        if rejection is not None:
+            store.put_cluster(state)
+            return [rejection]
+        closed_by = _due(record, state, judged.now_ms, settings)
+        if closed_by is None:
+            store.put_cluster(state)
+            return []
+        return self._close(closed_by, record, before, state, judged.now_ms, store)
+
+    def _close(
+        self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, now_ms: int, store: StateStore
+    ) -> list[Event]:
+        brokers = sorted(store.brokers(), key=lambda broker: broker.order)
+        gone = [broker for broker in brokers if self._is_gone(broker, record, last_sweep_ms, now_ms)]
+        for broker in gone:
+            state = depart(broker.broker, state, store)
+        state = _without_expired(state, now_ms, self._settings)
+        known = tuple(broker for broker in brokers if broker not in gone)
+        given = RoundInput(
+            cluster=record.cluster,
+            number=state.round + 1,
+            now_ms=now_ms,
+            closed_by=closed_by,
+            brokers=known,
+            missing=state.missing,
+            read_table=store.get_table,
+            cooling=state.cooling,
+            in_flight=state.in_flight,
+            gained=state.gained,
+            memory=state.memory,
+        )
+        result = run_round(given, self._shedder, self._rules)
+        _remember(result.memory, known, store)
+        store.put_cluster(_after_round(state, result, now_ms))
+        return [*result.commands, result.round]
+
+    def _is_gone(self, broker: BrokerState, record: TelemetryRecord, last_sweep_ms: int, now_ms: int) -> bool:
+        """Nobody lists it any more and it did not report in this pass; or it has been silent for very long."""
+        if now_ms - broker.reported_at_ms > _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms:
+            return True
+        if not isinstance(record, Sweep) or broker.broker in record.brokers or broker.broker in record.missing:
+            return False
+        return broker.reported_at_ms <= last_sweep_ms
+
+
+def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
+    """The state after a record, or why the record cannot be used."""
+    match record:
+        case LoadReport():
+            return accept_report(record, state, store)
+        case Tombstone():
+            broker = store.get_broker(record.broker)
+            if broker is not None and record.ts < max(broker.reported_at_ms, broker.bundles_at_ms):
+                return state, Rejection("out-of-order", f"{record.broker} has reported again since it withdrew: nothing to do", record)
+            return depart(record.broker, state, store), None
+        case Sweep():
+            if record.ts <= state.sweep_at_ms:
+                text = f"a sweep of {state.sweep_at_ms} was folded before this one of {record.ts}: one of them came twice or late, nothing to do"
+                return state, Rejection("duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record)
+            return replace(state, sweep_at_ms=record.ts, missing=dict(record.missing)), None
+        case OutcomeReport():
+            return _learn_outcome(record, state, store), None
+        case Policies():
+            return replace(state, policies=record.snapshot), None
+        case Note():
+            return state, None
+
+
+def _due(record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings) -> ClosedBy | None:
+    """Why the open round closes at this record, or None while it stays open."""
+    passed = now_ms - state.round_at_ms
+    if isinstance(record, Sweep) and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
+        return "sweep"
+    if passed >= settings.interval_ms + settings.lateness_ms:
+        return "lateness"
+    sweeping = state.sweep_at_ms >= 0 and now_ms - state.sweep_at_ms <= 2 * settings.interval_ms
+    if not sweeping and passed >= settings.interval_ms and 0 < state.reported >= state.live:
+        return "all-reported"
+    return None
+
+
+def _learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
+    """A move that happened is judged on later reports only; one that did not happen frees its bundle again."""
+    outcome = record.outcome
+    move = state.in_flight.get(outcome.bundle)
+    if move is None or move.command_id != outcome.command_id:
+        return state
+    others = {bundle: other for bundle, other in state.in_flight.items() if bundle != outcome.bundle}
+    if outcome.status == "dry-run":
+        return replace(state, in_flight=others)
+    if outcome.status in ("refused", "failed", "expired"):
+        cooling = {bundle: since for bundle, since in state.cooling.items() if bundle != outcome.bundle}
+        return replace(state, in_flight=others, cooling=cooling)
+    destination = outcome.owner_after or move.destination
+    for name in (move.source, destination):
+        broker = store.get_broker(name) if name is not None else None
+        if broker is not None:
+            store.put_broker(replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts)))
+    return replace(state, in_flight={**others, outcome.bundle: replace(move, destination=destination)})
+
+
+def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
+    in_flight, cooling = dict(state.in_flight), dict(state.cooling)
+    for command in result.commands:
+        load = result.loads[command.bundle]
+        in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
+        cooling[command.bundle] = now_ms
+    return replace(
+        state,
+        round=result.round.round,
+        round_at_ms=now_ms,
+        live=len(result.round.brokers),
+        reported=0,
+        in_flight=in_flight,
+        cooling=cooling,
+        memory=result.memory.cluster,
+    )
+
+
+def _without_expired(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+    """Forget what no longer matters. A bundle exactly as old as the cool-down still rests (as in ModularLoadManagerImpl)."""
+    oldest = state.round - _ROUNDS_TO_WAIT
+    return replace(
+        state,
+        in_flight={bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms},
+        cooling={bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms},
+        departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
+        gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
+    )
+
+
+def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
+    """Writes back only what changed."""
+    for broker in brokers:
+        remembered = memory.brokers.get(broker.broker, type(broker.memory)())
+        if remembered != broker.memory:
+            store.put_broker(replace(broker, memory=remembered))
+
+
+def _forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
+    """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
+    for broker in store.brokers():
+        store.remove_broker(broker.broker)
+    return ClusterState(clock=clock, round=state.round, round_at_ms=clock.now_ms, joined=state.joined, policies=state.policies)
+
+
+def _clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
+    distance = abs(record.ts - now_ms) / 1000
+    text = (
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
+        "a log whose time really moved is believed again after round.clock_recovery_ms of nothing else"
+    )
+    return Rejection(f"clock-{verdict}", text, record)

@@ -1,0 +1,74 @@
+"""The tree of errors that every layer raises; a message always says what to do next."""
+
+from __future__ import annotations
+
+
+class RebalancerError(Exception):
+    """Base of all errors of this project; `retryable` says whether the same call may succeed later."""
+
+    retryable: bool = False
+
+
+class SettingsError(RebalancerError):
+    """Settings that cannot be used. `complaints` holds one line each, starting with the dotted path."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = complaints
+
+
+class ContractError(RebalancerError):
+    """One of our own invariants does not hold: a bug in this project, please report it."""
+
+
+class StateVersionError(RebalancerError):
+    """State that was written by a version (or with settings) this one cannot continue."""
+
+
+class WireError(RebalancerError):
+    """A record that cannot be decoded; it becomes a row on the rejected topic."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class SinkError(RebalancerError):
+    """A topic could not be read or written."""
+
+
+class PublishTimeout(SinkError):
+    """The topic did not confirm in time."""
+
+    retryable = True
+
+
+class PublishRejected(SinkError):
+    """The topic refused the record."""
+
+
+class AdminError(RebalancerError):
+    """The admin REST API of a Pulsar broker answered with an error."""
+
+
+class BrokerUnavailable(AdminError):
+    """The broker did not answer."""
+
+    retryable = True
+
+
+class NotOwned(AdminError):
+    """The broker does not own the bundle."""
+
+
+class NotFound(AdminError):
+    """Namespace, bundle or broker does not exist."""
+
+
+class Refused(AdminError):
+    """The broker understood the call and declined it."""
+
+
+class Unauthorized(AdminError):
+    """The token is missing, broken, or has no super-user rights."""

@@ -1,0 +1,55 @@
+"""What usage will look like when bundles have moved: load follows a bundle in proportion to its share of the broker's traffic.
+
+The figures of a resource are absolute (percent of a core, kbit/s), so what leaves a broker is added to another in the same unit and
+weighs by that broker's own limit. Heap memory does not follow traffic and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+
+from strategies.model import BrokerLoad, Figures, Resource, Spread, Traffic
+
+
+def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
+    """The part (0–1) of a broker's throughput that goes through one of its bundles; 0 when either is unknown or idle."""
+    total = broker.figures.traffic.msg_throughput
+    names = broker.bundles.names
+    if total <= 0 or bundle not in names:
+        return 0.0
+    return min(1.0, max(0.0, float(broker.bundles.msg_throughput[names.index(bundle)]) / total))
+
+
+def burdened(figures: Figures, source: Figures, share: float) -> Figures:
+    """Figures of a broker after it took over `share` (negative: gave away) of what `source` carries."""
+    traffic, moved = figures.traffic, source.traffic
+    return replace(
+        figures,
+        cpu=_plus(figures.cpu, source.cpu, share),
+        direct_memory=_plus(figures.direct_memory, source.direct_memory, share),
+        bandwidth_in=_plus(figures.bandwidth_in, source.bandwidth_in, share),
+        bandwidth_out=_plus(figures.bandwidth_out, source.bandwidth_out, share),
+        traffic=Traffic(
+            max(0.0, traffic.msg_rate_in + moved.msg_rate_in * share),
+            max(0.0, traffic.msg_rate_out + moved.msg_rate_out * share),
+            max(0.0, traffic.msg_throughput_in + moved.msg_throughput_in * share),
+            max(0.0, traffic.msg_throughput_out + moved.msg_throughput_out * share),
+        ),
+    )
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Spread of the figures; all zero for none."""
+    if not values:
+        return Spread(0.0, 0.0, 0.0)
+    mean = sum(values) / len(values)
+    std = sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    return Spread(max(values) - min(values), std, max(values) / mean if mean > 0 else 0.0)
+
+
+def _plus(resource: Resource, moved: Resource, share: float) -> Resource:
+    if resource.limit <= 0:
+        return resource
+    return Resource(max(0.0, resource.usage + moved.usage * share), resource.limit)

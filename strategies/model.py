@@ -1,0 +1,382 @@
+"""The nouns of the rebalancer: what a cluster looks like, what a round decides, what is left alone and why.
+
+Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch, usage as a fraction
+(1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own units (cpu: percent of one core, memory: MiB,
+bandwidth: kbit/s), because only usage and limit of the same resource are ever compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: Column order of every four-column traffic table.
+RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT = range(4)
+
+Scalar = str | int | float | bool | None
+Evidence = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Usage and limit of one resource in the same unit; Pulsar's `ResourceUsage`. A limit of 0 or below reads as 0 % used."""
+
+    usage: float = 0.0
+    limit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Messages/s and bytes/s in and out of a broker or bundle."""
+
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+
+    @property
+    def msg_rate(self) -> float:
+        return self.msg_rate_in + self.msg_rate_out
+
+    @property
+    def msg_throughput(self) -> float:
+        return self.msg_throughput_in + self.msg_throughput_out
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a broker says about itself: five resources, its total traffic, how many bundles it serves (system ones included)."""
+
+    cpu: Resource = Resource()
+    memory: Resource = Resource()
+    direct_memory: Resource = Resource()
+    bandwidth_in: Resource = Resource()
+    bandwidth_out: Resource = Resource()
+    traffic: Traffic = Traffic()
+    bundle_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleLoads:
+    """The bundles of one broker as columns; row i of every array belongs to `names[i]`.
+
+    `short`, `long`: float64[n, 4], averages over at most 10 and 1000 samples (columns RATE_IN … THROUGHPUT_OUT);
+    `short_samples`, `long_samples`, `topics`, `sessions` (consumers + producers): int64[n]; `current`: float64[n, 4], newest figures.
+    """
+
+    names: tuple[str, ...]
+    short: Floats
+    long: Floats
+    short_samples: Ints
+    long_samples: Ints
+    topics: Ints
+    sessions: Ints
+    current: Floats
+
+    @property
+    def msg_rate(self) -> Floats:
+        """float64[n]: short-term messages/s in + out."""
+        return self.short[:, RATE_IN] + self.short[:, RATE_OUT]
+
+    @property
+    def msg_throughput(self) -> Floats:
+        """float64[n]: short-term bytes/s in + out."""
+        return self.short[:, THROUGHPUT_IN] + self.short[:, THROUGHPUT_OUT]
+
+
+def no_bundles() -> BundleLoads:
+    """A table without rows."""
+    four, one = np.empty((0, 4)), np.empty(0, dtype=np.int64)
+    return BundleLoads((), four, four, one, one, one, one, four)
+
+
+@dataclass(frozen=True)
+class BrokerLoad:
+    """One broker as a strategy sees it; its bundle table is unpacked only when somebody looks.
+
+    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a
+    move whose effect its newest report cannot show yet, so it must be neither source nor destination.
+    """
+
+    broker: str
+    figures: Figures
+    load_bundles: Callable[[], BundleLoads] = field(default=no_bundles, repr=False, compare=False)
+    fresh: bool = True
+    settling: bool = False
+
+    @cached_property
+    def bundles(self) -> BundleLoads:
+        return self.load_bundles()
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """All brokers of a cluster that may be judged at one instant, in order of first appearance.
+
+    `cooling`: bundles that were moved a short while ago and must stay (Pulsar: `recentlyUnloadedBundles`).
+    `bundle_names`: every bundle with averages, in order of first appearance; costs a walk over all tables, so only ties that
+    must be broken as Java does ask for it.
+    """
+
+    cluster: str
+    now_ms: int
+    brokers: tuple[BrokerLoad, ...]
+    cooling: frozenset[str] = frozenset()
+    list_bundles: Callable[[], Sequence[str]] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def bundle_names(self) -> Sequence[str]:
+        if self.list_bundles is not None:
+            return self.list_bundles()
+        return list(dict.fromkeys(name for broker in self.brokers for name in broker.bundles.names))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMemory:
+    """What strategies remember about one broker from round to round; None = no entry (which differs from zero).
+
+    `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's own history.
+    `hit_high`, `hit_low`: AvgShedder's hit counts.
+    """
+
+    ewma: float | None = None
+    placement_ewma: float | None = None
+    hit_high: int | None = None
+    hit_low: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMemory:
+    """What strategies remember about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
+
+    `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see AvgShedder) to a broker.
+    """
+
+    hits: int = 0
+    planned: Mapping[str, str] = field(default_factory=dict)
+    table_sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Per-broker and per-cluster memory; handed in and handed back, never kept inside a strategy."""
+
+    brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
+    cluster: ClusterMemory = ClusterMemory()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One bundle that should leave `source`; with a destination where the strategy names one. `code` is stable, `text` is for people."""
+
+    bundle: str
+    source: str
+    destination: str | None
+    code: str
+    text: str
+    evidence: Evidence = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Candidates that were left alone, and the one reason they share. `broker` is where the bundles of a bundle skip live."""
+
+    subject: Literal["cluster", "broker", "bundle"]
+    names: tuple[str, ...]
+    code: str
+    text: str
+    broker: str | None = None
+    evidence: Evidence = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shedding:
+    """Answer of a shedding strategy: decisions in the order of execution, what was left alone, what to remember."""
+
+    decisions: tuple[Decision, ...]
+    skips: tuple[Skip, ...]
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Usage (fraction) of source and destination before a command and as estimated after it; None where nobody can know."""
+
+    source_before: float | None = None
+    source_after: float | None = None
+    destination_before: float | None = None
+    destination_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An instruction on the control topic. `id` follows from content, so every publication of it carries the same one."""
+
+    id: str
+    cluster: str
+    round: int
+    epoch: int
+    action: Literal["unload", "transfer", "split", "throttle"]
+    bundle: str
+    source: str
+    destination: str | None
+    strategy: str
+    code: str
+    text: str
+    evidence: Evidence
+    expected: Expected
+    issued_at_ms: int
+    expires_at_ms: int
+
+
+OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired", "dry-run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an executor says became of a command."""
+
+    command_id: str
+    cluster: str
+    bundle: str
+    status: OutcomeStatus
+    reason: str | None
+    owner_before: str | None
+    owner_after: str | None
+    took_ms: int
+    ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How uneven a set of figures is: max − min, population standard deviation, max / mean (0 when the mean is 0)."""
+
+    range: float
+    std: float
+    max_over_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The record of one round of one cluster: what was seen, decided, left alone, and expected to come of it.
+
+    `usage`, `usage_after`: fraction per broker, now and as estimated after the commands; `stale`: brokers screened out, with the
+    reason; `digest`: of everything the round looked at.
+    """
+
+    cluster: str
+    round: int
+    epoch: int
+    ts: int
+    closed_by: Literal["sweep", "all-reported", "lateness"]
+    strategy: str
+    brokers: tuple[str, ...]
+    stale: Mapping[str, str]
+    usage: Mapping[str, float]
+    usage_after: Mapping[str, float]
+    spread: Spread
+    spread_after: Spread
+    throughput_spread: Spread
+    commands: tuple[str, ...]
+    skips: tuple[Skip, ...]
+    digest: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A record that was understood but cannot be used (its clock, its place in the log); becomes a row on the rejected topic."""
+
+    code: str
+    text: str
+    record: TelemetryRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleStats:
+    """Newest figures of a broker's bundles as columns. `traffic`: float64[n, 4]; `topics`, `sessions`: int64[n]."""
+
+    names: tuple[str, ...]
+    traffic: Floats
+    topics: Ints
+    sessions: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadReport:
+    """A broker's report. One of `figures`, `bundles` is None when the report holds only the other (extensible load manager).
+
+    `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not `lastUpdate`).
+    `origin` is opaque here: where the record stood and its original bytes, for the rejected topic.
+    """
+
+    cluster: str
+    broker: str
+    ts: int
+    figures: Figures | None
+    bundles: BundleStats | None
+    digest: str
+    origin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A broker withdrew its report (extensible load manager)."""
+
+    cluster: str
+    broker: str
+    ts: int
+    origin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """End of one collection pass; `missing` maps a broker that did not answer to the reason."""
+
+    cluster: str
+    ts: int
+    sweep: int
+    brokers: tuple[str, ...]
+    missing: Mapping[str, str]
+    origin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReport:
+    """An executor's outcome, fed back into the telemetry."""
+
+    cluster: str
+    ts: int
+    outcome: Outcome
+    origin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Whole snapshot of a cluster's policies as canonical JSON text."""
+
+    cluster: str
+    ts: int
+    snapshot: str
+    origin: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """For people; ignored."""
+
+    cluster: str
+    ts: int
+    origin: bytes = b""
+
+
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note
+Event = Command | Round | Rejection

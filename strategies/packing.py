@@ -1,0 +1,123 @@
+"""Bytes of a decoded record, for the way between two processes and for the one record the engine may have to hold back.
+
+Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports with bundles) float64[n, 4] and 2 × int64[n].
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from strategies.errors import ContractError
+from strategies.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Policies,
+    Resource,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+    Traffic,
+)
+
+_LENGTH = struct.Struct("<I")
+
+
+def pack_record(record: TelemetryRecord) -> bytes:
+    """Bytes of a record, origin included; equal records give equal bytes."""
+    header, body = _header(record)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return b"".join((_LENGTH.pack(len(text)), text, _LENGTH.pack(len(record.origin)), record.origin, body))
+
+
+def unpack_record(data: bytes) -> TelemetryRecord:
+    """Inverse of `pack_record`."""
+    header_end = 4 + _LENGTH.unpack_from(data, 0)[0]
+    header = json.loads(data[4:header_end])
+    body_start = header_end + 4 + _LENGTH.unpack_from(data, header_end)[0]
+    origin = data[header_end + 4 : body_start]
+    return replace(_READERS[header.pop("kind")](header, data[body_start:]), origin=origin)
+
+
+def figures_to_list(figures: Figures) -> list[float]:
+    """15 numbers: usage and limit of the five resources, the four traffic totals, bundle count."""
+    resources = (figures.cpu, figures.memory, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)
+    traffic = figures.traffic
+    return [
+        *(number for resource in resources for number in (resource.usage, resource.limit)),
+        traffic.msg_rate_in,
+        traffic.msg_rate_out,
+        traffic.msg_throughput_in,
+        traffic.msg_throughput_out,
+        figures.bundle_count,
+    ]
+
+
+def figures_from_list(numbers: list[float]) -> Figures:
+    """Inverse of `figures_to_list`."""
+    cpu, memory, direct, inbound, outbound = (Resource(numbers[i], numbers[i + 1]) for i in range(0, 10, 2))
+    return Figures(cpu, memory, direct, inbound, outbound, Traffic(*numbers[10:14]), int(numbers[14]))
+
+
+def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:
+    head: dict[str, Any] = {"kind": type(record).__name__, "cluster": record.cluster, "ts": record.ts}
+    match record:
+        case LoadReport():
+            head |= {"broker": record.broker, "digest": record.digest}
+            head["figures"] = None if record.figures is None else figures_to_list(record.figures)
+            stats = record.bundles
+            head["names"] = None if stats is None else stats.names
+            return head, b"" if stats is None else stats.traffic.tobytes() + stats.topics.tobytes() + stats.sessions.tobytes()
+        case Tombstone():
+            head["broker"] = record.broker
+        case Sweep():
+            head |= {"sweep": record.sweep, "brokers": record.brokers, "missing": dict(record.missing)}
+        case OutcomeReport():
+            head["outcome"] = asdict(record.outcome)
+        case Policies():
+            head["snapshot"] = record.snapshot
+        case Note():
+            pass
+        case _:
+            raise ContractError(f"no packing for records of type {type(record).__name__}: please report this")
+    return head, b""
+
+
+def _load_report(header: dict[str, Any], body: bytes) -> LoadReport:
+    figures = None if header["figures"] is None else figures_from_list(header["figures"])
+    stats = None if header["names"] is None else _bundle_stats(tuple(header["names"]), body)
+    return LoadReport(header["cluster"], header["broker"], header["ts"], figures, stats, header["digest"])
+
+
+def _bundle_stats(names: tuple[str, ...], body: bytes) -> BundleStats:
+    n = len(names)
+    traffic = np.frombuffer(body, dtype=np.float64, count=4 * n).reshape(n, 4)
+    counts = np.frombuffer(body, dtype=np.int64, count=2 * n, offset=32 * n)
+    return BundleStats(names, traffic, counts[:n], counts[n:])
+
+
+def _sweep(header: dict[str, Any], _body: bytes) -> Sweep:
+    return Sweep(header["cluster"], header["ts"], header["sweep"], tuple(header["brokers"]), header["missing"])
+
+
+def _outcome(header: dict[str, Any], _body: bytes) -> OutcomeReport:
+    return OutcomeReport(header["cluster"], header["ts"], Outcome(**header["outcome"]))
+
+
+_READERS: dict[str, Callable[[dict[str, Any], bytes], TelemetryRecord]] = {
+    "LoadReport": _load_report,
+    "Tombstone": lambda header, _body: Tombstone(**header),
+    "Sweep": _sweep,
+    "OutcomeReport": _outcome,
+    "Policies": lambda header, _body: Policies(**header),
+    "Note": lambda header, _body: Note(**header),
+}

@@ -1,0 +1,135 @@
+"""What a load report changes: the broker's newest figures, its bundle table, and where bundles that come and go keep their averages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.averages import BundleHistory, Row, first_history, unpack_history
+from strategies.model import BundleStats, Figures, LoadReport, Rejection
+from strategies.state import ClusterState, Departed, Gained
+from strategies.store import BrokerState, StateStore
+
+
+def accept_report(report: LoadReport, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
+    """The cluster's state after a report (the broker's own parts go straight to the store), or why the report cannot be used."""
+    open_round = state.round + 1
+    broker = store.get_broker(report.broker)
+    if broker is None:
+        broker = _newcomer(report.broker, state.joined)
+        state = replace(state, joined=state.joined + 1)
+    rejection = _untimely(report, broker)
+    if rejection is not None:
+        return state, rejection
+    if report.figures is not None and broker.reported_round != open_round:
+        state = replace(state, reported=state.reported + 1)
+    if report.bundles is not None and report.digest != broker.bundles_digest:
+        state = _take_table(report.broker, report.bundles, state, store)
+    store.put_broker(_updated(broker, report, open_round))
+    if report.bundles is not None and state.in_flight:
+        state = _see_moves(report, state)
+    return state, None
+
+
+def depart(name: str, state: ClusterState, store: StateStore) -> ClusterState:
+    """Forgets a broker; its bundles keep their averages until whoever takes them over reports."""
+    table = store.get_table(name)
+    store.remove_broker(name)
+    if table is None:
+        return state
+    return _hand_over(unpack_history(table).departing(None), name, state, store)
+
+
+def _newcomer(name: str, order: int) -> BrokerState:
+    return BrokerState(
+        broker=name,
+        order=order,
+        reported_at_ms=-1,
+        reported_round=-1,
+        bundles_at_ms=-1,
+        sampled_at_ms=-1,
+        sampled_round=-1,
+        judged_after_ms=-1,
+        digest="",
+        bundles_digest="",
+        figures=Figures(),
+    )
+
+
+def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
+    newest, digest = (broker.reported_at_ms, broker.digest) if report.figures is not None else (broker.bundles_at_ms, broker.bundles_digest)
+    if report.ts > newest:
+        return None
+    if report.ts == newest and report.digest == digest:
+        return Rejection("duplicate", f"{report.broker} said the same at {report.ts} already: nothing to do", report)
+    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it came late or twice, nothing to do"
+    return Rejection("out-of-order", text, report)
+
+
+def _updated(broker: BrokerState, report: LoadReport, open_round: int) -> BrokerState:
+    sampled = report.digest != (broker.digest if report.figures is not None else broker.bundles_digest)
+    if sampled:
+        broker = replace(broker, sampled_at_ms=report.ts, sampled_round=open_round)
+    if report.figures is not None:
+        broker = replace(broker, figures=report.figures, reported_at_ms=report.ts, reported_round=open_round, digest=report.digest)
+    if report.bundles is not None:
+        broker = replace(broker, bundles_at_ms=report.ts, bundles_digest=report.digest)
+    return broker
+
+
+def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: StateStore) -> ClusterState:
+    open_round = state.round + 1
+    packed = store.get_table(broker)
+    history = None if packed is None else unpack_history(packed)
+    if history is None:
+        arrived, after = set(newest.names), first_history(newest, open_round)
+    else:
+        arrived = set(newest.names) - set(history.newest.names) if newest.names != history.newest.names else set()
+        after = history.after(newest, open_round)
+        state = _hand_over(history.departing(newest), broker, state, store) if newest.names != history.newest.names else state
+    if arrived:
+        after, state = _take_in(broker, arrived, after, state)
+    store.put_table(broker, after.pack())
+    return state
+
+
+def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: ClusterState) -> tuple[BundleHistory, ClusterState]:
+    """Bundles new to a broker bring their averages along, or wait for them if their old broker has not reported the loss yet.
+
+    Before the first round nothing can have moved: everything is new to everybody.
+    """
+    rows = {bundle: state.departed[bundle].row for bundle in arrived if bundle in state.departed}
+    if rows:
+        table = table.adopt(rows)
+        state = replace(state, departed={bundle: gone for bundle, gone in state.departed.items() if bundle not in rows})
+    if state.round == 0:
+        return table, state
+    waiting = {bundle: Gained(broker, state.round + 1) for bundle in sorted(arrived - rows.keys())}
+    return table, replace(state, gained={**state.gained, **waiting}) if waiting else state
+
+
+def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: StateStore) -> ClusterState:
+    """Averages of bundles that left `source` go to the broker that reported them already, or wait for one that will."""
+    if not rows:
+        return state
+    gained, departed = dict(state.gained), dict(state.departed)
+    for bundle, row in rows.items():
+        gain = gained.pop(bundle, None)
+        packed = store.get_table(gain.broker) if gain is not None and gain.broker != source else None
+        if gain is None or packed is None:
+            departed[bundle] = Departed(row, state.round + 1)
+        else:
+            store.put_table(gain.broker, unpack_history(packed).adopt({bundle: row}).pack())
+    return replace(state, gained=gained, departed=departed)
+
+
+def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
+    """A commanded move is over for the source once its report no longer lists the bundle, and for everybody once the destination's does."""
+    assert report.bundles is not None
+    names = set(report.bundles.names)
+    in_flight = {}
+    for bundle, move in state.in_flight.items():
+        left = move.left or (move.source == report.broker and report.ts > move.issued_at_ms and bundle not in names)
+        arrived = report.broker != move.source and bundle in names
+        if not arrived and not (left and move.destination is None):
+            in_flight[bundle] = replace(move, left=left)
+    return replace(state, in_flight=in_flight)

@@ -1,0 +1,72 @@
+"""How settings describe themselves, and the settings that belong to no single strategy.
+
+A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]` with a default each. The command line turns
+them into one validated tree, a schema and a table; nothing here reads files or the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+#: `parity`: exactly as Pulsar's Java class, defects and hash order included. `fixed`: the same rule with its known defects repaired.
+Mode = Literal["fixed", "parity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One sentence, a unit, Pulsar's own key (if it has one) and the bounds of a setting; bounds are inclusive."""
+
+    text: str
+    unit: str = ""
+    pulsar: str | None = None
+    ge: float | None = None
+    le: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each resource counts in a broker's usage (Pulsar: loadBalancer…ResourceWeight); heap memory never counts."""
+
+    cpu: Annotated[float, Setting("Weight of CPU", pulsar="loadBalancerCPUResourceWeight", ge=0, le=1000)] = 1.0
+    direct_memory: Annotated[float, Setting("Weight of direct memory", pulsar="loadBalancerDirectMemoryResourceWeight", ge=0, le=1000)] = (
+        0.0
+    )
+    bandwidth_in: Annotated[
+        float, Setting("Weight of inbound bandwidth", pulsar="loadBalancerBandwidthInResourceWeight", ge=0, le=1000)
+    ] = 1.0
+    bandwidth_out: Annotated[
+        float, Setting("Weight of outbound bandwidth", pulsar="loadBalancerBandwidthOutResourceWeight", ge=0, le=1000)
+    ] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSettings:
+    """When a round closes, which reports it trusts, and how long a moved bundle is left in peace."""
+
+    interval_ms: Annotated[
+        int,
+        Setting("Time between two rounds of a cluster", "ms", "loadBalancerSheddingIntervalMinutes", ge=1000, le=86_400_000),
+    ] = 60_000
+    lateness_ms: Annotated[
+        int, Setting("How long past its end a round waits for brokers that have not reported", "ms", ge=0, le=3_600_000)
+    ] = 15_000
+    stale_after_ms: Annotated[
+        int, Setting("A broker whose newest report is older than this is left out of the round", "ms", ge=1000, le=86_400_000)
+    ] = 180_000
+    max_clock_jump_ms: Annotated[
+        int,
+        Setting("A record whose clock is further than this from the cluster's is rejected", "ms", ge=1000, le=86_400_000),
+    ] = 300_000
+    clock_recovery_ms: Annotated[
+        int,
+        Setting("When nothing but such records arrived for this long, their clock is believed", "ms", ge=1000, le=86_400_000),
+    ] = 900_000
+    cool_down_ms: Annotated[
+        int,
+        Setting("How long a moved bundle stays where it is", "ms", "loadBalancerSheddingGracePeriodMinutes", ge=0, le=604_800_000),
+    ] = 1_800_000
+    command_ttl_ms: Annotated[int, Setting("How long after its round a command may still be carried out", "ms", ge=1000, le=86_400_000)] = (
+        300_000
+    )
+    epoch: Annotated[int, Setting("Epoch stamped on commands; executors refuse older ones", ge=1, le=2**53)] = 1

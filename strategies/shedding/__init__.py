@@ -1,0 +1,1 @@
+"""Which bundles should leave which broker: one module per rule, found through `registry`."""

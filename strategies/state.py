@@ -1,0 +1,104 @@
+"""What is remembered about one cluster between two records, and its versioned bytes."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from strategies.clock import Clock
+from strategies.errors import StateVersionError
+from strategies.model import ClusterMemory
+
+#: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A commanded move that no report has shown yet.
+
+    `load`: the part (0–1) of the source's traffic that goes with the bundle; `left`: the source's report no longer lists it.
+    """
+
+    command_id: str
+    source: str
+    destination: str | None
+    issued_at_ms: int
+    expires_at_ms: int
+    load: float
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """Averages of a bundle that left a broker, kept until the broker that took it reports. Rows as in `averages.BundleHistory.row`."""
+
+    row: tuple[float, ...]
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gained:
+    """A bundle that appeared on a broker before anybody had reported its departure."""
+
+    broker: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """State of one cluster apart from its brokers.
+
+    `held`: the very first record (packed), until a second one agrees with its clock. `round`: number of the last closed round;
+    `round_at_ms`: when it closed (before the first one: the first record). `sweep_at_ms`: newest sweep marker, −1 before the first.
+    `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
+    `cooling`: bundle → when it was commanded to move. `policies`: newest snapshot as JSON text.
+    """
+
+    clock: Clock | None = None
+    held: bytes | None = None
+    round: int = 0
+    round_at_ms: int = 0
+    sweep_at_ms: int = -1
+    joined: int = 0
+    live: int = 0
+    reported: int = 0
+    in_flight: Mapping[str, InFlight] = field(default_factory=dict)
+    cooling: Mapping[str, int] = field(default_factory=dict)
+    departed: Mapping[str, Departed] = field(default_factory=dict)
+    gained: Mapping[str, Gained] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    memory: ClusterMemory = ClusterMemory()
+    policies: str | None = None
+
+
+def to_bytes(state: ClusterState) -> bytes:
+    """Versioned bytes of a cluster's state; equal states give equal bytes."""
+    tree = asdict(state)
+    tree["held"] = None if state.held is None else b64encode(state.held).decode("ascii")
+    return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_bytes(data: bytes) -> ClusterState:
+    """Inverse of `to_bytes`. Raises StateVersionError for bytes of a version that cannot be continued."""
+    tree = json.loads(data)
+    version = tree.pop("version", None)
+    if version != STATE_VERSION:
+        raise StateVersionError(
+            f"the state was written in format {version}, this version reads format {STATE_VERSION}: "
+            "start with a new checkpoint folder, or go on with the version that wrote it"
+        )
+    return ClusterState(
+        clock=None if tree["clock"] is None else Clock(**tree["clock"]),
+        held=None if tree["held"] is None else b64decode(tree["held"]),
+        in_flight={bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()},
+        departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
+        gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
+        memory=ClusterMemory(**tree["memory"]),
+        **{
+            name: tree[name]
+            for name in ("round", "round_at_ms", "sweep_at_ms", "joined", "live", "reported", "cooling", "missing", "policies")
+        },
+    )

@@ -1,0 +1,91 @@
+"""Where the state of one cluster lives: a small protocol, and the implementation in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from strategies.model import BrokerMemory, Figures
+from strategies.state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """The small, typed part of what is kept per broker; its bundle table is kept apart, packed.
+
+    `order`: running number of first appearance in the cluster. `reported_at_ms`, `reported_round`: newest accepted report of figures,
+    and the round that was open then. `bundles_at_ms`: newest accepted bundle table (the same report in the modular load manager);
+    -1 = none yet. `sampled_at_ms`, `sampled_round`: the newest report whose traffic or CPU figures had changed, and its round.
+    `judged_after_ms`: a move that touched this broker ended then, so only a later sample may be judged. `digest`, `bundles_digest`: of
+    the newest figures and bundle table.
+    """
+
+    broker: str
+    order: int
+    reported_at_ms: int
+    reported_round: int
+    bundles_at_ms: int
+    sampled_at_ms: int
+    sampled_round: int
+    judged_after_ms: int
+    digest: str
+    bundles_digest: str
+    figures: Figures
+    memory: BrokerMemory = BrokerMemory()
+
+
+class StateStore(Protocol):
+    """State of one cluster. Everything handed in and out is an immutable value.
+
+    A store that outlives the process keeps `state.to_bytes(ClusterState)` and converts once per batch, not per record.
+    """
+
+    def get_broker(self, broker: str) -> BrokerState | None: ...
+    def put_broker(self, state: BrokerState) -> None: ...
+    def remove_broker(self, broker: str) -> None:
+        """Forgets the broker and its table; unknown names are fine."""
+
+    def brokers(self) -> Iterator[BrokerState]:
+        """All brokers, in any order."""
+
+    def get_table(self, broker: str) -> bytes | None: ...
+    def put_table(self, broker: str, table: bytes) -> None: ...
+    def get_cluster(self) -> ClusterState:
+        """`ClusterState()` for a cluster that was never seen."""
+
+    def put_cluster(self, state: ClusterState) -> None: ...
+
+
+@dataclass(slots=True)
+class InMemoryStore:
+    """A StateStore of plain dictionaries, for replay, simulation and tests."""
+
+    _brokers: dict[str, BrokerState] = field(default_factory=dict)
+    _tables: dict[str, bytes] = field(default_factory=dict)
+    _cluster: ClusterState = ClusterState()
+
+    def get_broker(self, broker: str) -> BrokerState | None:
+        return self._brokers.get(broker)
+
+    def put_broker(self, state: BrokerState) -> None:
+        self._brokers[state.broker] = state
+
+    def remove_broker(self, broker: str) -> None:
+        self._brokers.pop(broker, None)
+        self._tables.pop(broker, None)
+
+    def brokers(self) -> Iterator[BrokerState]:
+        return iter(list(self._brokers.values()))
+
+    def get_table(self, broker: str) -> bytes | None:
+        return self._tables.get(broker)
+
+    def put_table(self, broker: str, table: bytes) -> None:
+        self._tables[broker] = table
+
+    def get_cluster(self) -> ClusterState:
+        return self._cluster
+
+    def put_cluster(self, state: ClusterState) -> None:
+        self._cluster = state
