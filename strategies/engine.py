@@ -89,11 +89,12 @@ class Engine:
         if closed_by is None:
             store.put_cluster(state)
             return []
-        return self._close(closed_by, record, before, state, judged.now_ms, store)
+        return self._close(closed_by, record, before, state, store)
 
     def _close(
-        self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, now_ms: int, store: StateStore
+        self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, store: StateStore
     ) -> list[Event]:
+        now_ms = record.ts if state.clock is None else state.clock.now_ms
         brokers = sorted(store.brokers(), key=lambda broker: broker.order)
         gone = [broker for broker in brokers if self._is_gone(broker, record, last_sweep_ms, now_ms)]
         for broker in gone:
@@ -139,8 +140,9 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             return depart(record.broker, state, store), None
         case Sweep():
             if record.ts <= state.sweep_at_ms:
-                text = f"a sweep of {state.sweep_at_ms} was folded before this one of {record.ts}: one of them came twice or late, nothing to do"
-                return state, Rejection("duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record)
+                code = "duplicate" if record.ts == state.sweep_at_ms else "out-of-order"
+                text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
+                return state, Rejection(code, text, record)
             return replace(state, sweep_at_ms=record.ts, missing=dict(record.missing)), None
         case OutcomeReport():
             return _learn_outcome(record, state, store), None

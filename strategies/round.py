@@ -152,7 +152,7 @@ def _table_reader(given: RoundInput, broker: str) -> Callable[[], BundleLoads]:
 
 
 def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
-    """Figures with every commanded move that no report shows yet counted as done: acting twice on one imbalance is how loops over-unload."""
+    """Figures with every commanded move that no report shows yet counted as done: who acts twice on one imbalance over-unloads."""
     result = dict(figures)
     for move in in_flight.values():
         source = figures.get(move.source)
