@@ -1,0 +1,79 @@
+# pulsar-rebalancer: everything a developer runs. Bare `make` prints the targets.
+#
+# .venv is made on first use and renewed when the lock file or pyproject.toml changes; scripts/bootstrap.sh checks
+# Python and Java and says how to get them. Change the interpreter with `make PYTHON=python3.12 …`.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+# Spark starts its Python workers from these: they must be the interpreter that runs the driver.
+export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+RUN := source scripts/java.sh && $(VENV)/bin
+PACKAGES := streaming strategies sinks simulation cli
+# benchmarks/ and examples/ are checked like the packages.
+CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
+FAST := $(wildcard tests/unit tests/architecture tests/golden)
+ARGS ?=
+
+.PHONY: help
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) ## make or renew .venv (every target that needs it does this by itself)
+
+$(STAMP): requirements/dev.lock pyproject.toml scripts/bootstrap.sh scripts/java.sh
+	@scripts/bootstrap.sh $(VENV)
+
+.PHONY: demo
+demo: $(STAMP) ## a skewed cluster of 8 brokers, balanced live by the Spark job (ARGS="…" go to rebalancer demo)
+	@$(RUN)/rebalancer demo $(ARGS)
+
+.PHONY: test
+test: $(STAMP) ## all tests, those with Spark and killed processes included (ARGS="…" go to pytest)
+	@$(RUN)/python -m pytest -m "not slow" $(ARGS)
+
+.PHONY: test-long
+test-long: $(STAMP) ## the tests that take minutes
+	@$(RUN)/python -m pytest -m slow $(ARGS)
+
+.PHONY: check
+check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy $(CHECKED)
+	@$(VENV)/bin/python -m pytest -q -m "not spark and not slow" $(FAST) $(ARGS)
+
+.PHONY: format
+format: $(STAMP) ## rewrite the code the way `make check` wants it
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+.PHONY: golden
+golden: $(STAMP) ## rewrite the expected print-outs of tests/golden; read the difference before you commit it
+	@$(VENV)/bin/python -m pytest -q tests/golden --golden-rewrite $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) ## microseconds per report, milliseconds per round, in the plain loop and through Spark
+	@$(RUN)/python -m benchmarks.rounds $(ARGS)
+
+.PHONY: zip
+zip: dist/pulsar-rebalancer-py-files.zip ## the py-files zip for spark-submit
+
+dist/pulsar-rebalancer-py-files.zip: $(STAMP) $(shell find $(PACKAGES) -type f -not -name '*.pyc' 2>/dev/null)
+	@$(VENV)/bin/python scripts/py_files.py $@ $(PACKAGES)
+
+.PHONY: lock
+lock: $(STAMP) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: to the newest versions)
+	@scripts/lock.sh $(if $(UPGRADE),--upgrade)
+
+.PHONY: clean
+clean: ## remove everything that make made
+	@rm -rf $(VENV) build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

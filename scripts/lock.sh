@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Resolves requirements/*.lock from pyproject.toml: one version and all digests of every package, for Python 3.11 and newer on Linux and macOS.
+# job.lock and executor.lock are parts of dev.lock: the images run the versions that were tested.
+set -euo pipefail
+cd "$(dirname "$0")/../requirements"
+
+tools="$(mktemp -d)"
+trap 'rm -rf "$tools"' EXIT
+../.venv/bin/python -m venv "$tools"
+"$tools/bin/pip" install --quiet uv
+
+compile() {
+    "$tools/bin/uv" pip compile ../pyproject.toml --universal --python-version 3.11 --generate-hashes --quiet \
+        --no-emit-index-url --custom-compile-command "make lock" "$@"
+}
+
+compile --extra spark --extra dev -o dev.lock "$@"
+compile --extra spark -c dev.lock -o job.lock
+compile -c dev.lock -o executor.lock
