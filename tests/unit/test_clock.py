@@ -1,0 +1,66 @@
+"""One bad clock must neither freeze nor rush a cluster; a log that really moved on must be believed in the end."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.clock import Clock, Verdict, judge
+
+JUMP, RECOVERY = 300_000, 900_000
+
+
+def judge_all(clock: Clock, *timestamps: int) -> tuple[Clock, list[Verdict]]:
+    verdicts: list[Verdict] = []
+    for ts in timestamps:
+        clock, verdict = judge(clock, ts, JUMP, RECOVERY)
+        verdicts.append(verdict)
+    return clock, verdicts
+
+
+def test_time_is_the_largest_believed_timestamp() -> None:
+    clock, verdicts = judge_all(Clock(1_000_000), 1_010_000, 1_005_000)
+    assert clock == Clock(1_010_000)
+    assert verdicts == ["believed", "believed"]
+
+
+def test_a_record_from_the_future_is_not_believed_and_moves_nothing() -> None:
+    clock, verdicts = judge_all(Clock(1_000_000), 1_300_001)
+    assert (clock.now_ms, verdicts) == (1_000_000, ["ahead"])
+
+
+def test_the_bound_itself_is_believed() -> None:
+    assert judge_all(Clock(1_000_000), 1_300_000)[1] == ["believed"]
+
+
+def test_after_an_outage_the_log_is_believed_when_nothing_else_came_for_long_enough() -> None:
+    hour = 3_600_000
+    steps = [1_000_000 + hour + i * 60_000 for i in range(17)]
+    clock, verdicts = judge_all(Clock(1_000_000), *steps)
+    assert verdicts == ["ahead"] * 15 + ["moved-on", "believed"]
+    assert clock.now_ms == steps[-1]
+
+
+def test_a_single_good_record_ends_the_run_of_bad_ones() -> None:
+    hour = 3_600_000
+    bad = [1_000_000 + hour + i * 60_000 for i in range(15)]
+    clock, verdicts = judge_all(Clock(1_000_000), *bad, 1_000_500, *bad)
+    assert verdicts == ["ahead"] * 15 + ["believed"] + ["ahead"] * 15
+    assert clock.now_ms == 1_000_500
+
+
+def test_a_clock_that_was_set_back_is_believed_in_the_end() -> None:
+    steps = [i * 60_000 for i in range(16)]
+    assert judge_all(Clock(10_000_000), *steps)[1] == ["behind"] * 15 + ["moved-back"]
+
+
+@given(st.lists(st.integers(0, 2**53), max_size=30))
+def test_time_never_leaves_the_believed_range(timestamps: list[int]) -> None:
+    clock = Clock(1_000_000)
+    for ts in timestamps:
+        before = clock
+        clock, verdict = judge(clock, ts, JUMP, RECOVERY)
+        if verdict in ("ahead", "behind"):
+            assert clock.now_ms == before.now_ms
+        elif verdict == "believed":
+            assert before.now_ms <= clock.now_ms <= before.now_ms + JUMP

@@ -1,0 +1,182 @@
+"""The fold: when a round closes, whom it trusts, and what a move changes until the reports show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strategies.engine import Engine, EngineSettings
+from strategies.model import Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.settings import RoundSettings
+from strategies.store import InMemoryStore
+from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
+
+
+def engine(**round_settings: int) -> Engine:
+    return Engine(EngineSettings(strategy="threshold", round=RoundSettings(**round_settings)))
+
+
+def rounds(events: list[Event]) -> list[Round]:
+    return [event for event in events if isinstance(event, Round)]
+
+
+def commands(events: list[Event]) -> list[Command]:
+    return [event for event in events if isinstance(event, Command)]
+
+
+def rejections(events: list[Event]) -> list[Rejection]:
+    return [event for event in events if isinstance(event, Rejection)]
+
+
+def skewed(minute: int, hot: float = 90.0) -> list[TelemetryRecord]:
+    """One pass over three brokers, the first of them hot."""
+    start = minute * 60
+    heavy = {bundle(0): 300.0, bundle(1): 200.0, bundle(2): 150.0}
+    return [
+        report("hot:1", start + 1, hot, heavy),
+        report("cool:1", start + 2, 10.0, {bundle(3): 1.0}),
+        report("cold:1", start + 3, 10.0, {bundle(4): 1.0 + minute}),
+        sweep(start + 4, "hot:1", "cool:1", "cold:1"),
+    ]
+
+
+class TestWhenARoundCloses:
+    def test_the_first_sweep_closes_the_first_round(self) -> None:
+        (first,) = rounds(fold_all(engine(), skewed(0)))
+        assert (first.round, first.closed_by, first.brokers) == (1, "sweep", ("hot:1", "cool:1", "cold:1"))
+
+    def test_sweeps_that_come_too_soon_close_nothing(self) -> None:
+        passes = [sweep(10 * i, "a:1") for i in range(13)]
+        closed = rounds(fold_all(engine(), [report("a:1", 0), *passes]))
+        assert [record.ts - T0 for record in closed] == [0, 50_000, 100_000]
+
+    def test_without_sweeps_when_everybody_has_reported_and_the_interval_has_passed(self) -> None:
+        records = [report(name, 20 * i, 20 + i) for i in range(8) for name in ("a:1", "b:1")]
+        closed = rounds(fold_all(engine(), records))
+        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed] == [("all-reported", 60), ("all-reported", 120)]
+
+    def test_without_sweeps_a_silent_broker_delays_a_round_by_no_more_than_the_lateness(self) -> None:
+        talking = [report("a:1", 5 * i, 20 + i) for i in range(1, 40)]
+        closed = rounds(fold_all(engine(), [report("a:1", 0), report("b:1", 0), *talking]))
+        assert [(record.closed_by, (record.ts - T0) // 1000) for record in closed][:2] == [("all-reported", 60), ("lateness", 135)]
+
+    def test_when_the_collector_stops_sweeping_rounds_go_on(self) -> None:
+        reports = [report(name, 20 * i, 20 + i) for i in range(1, 20) for name in ("a:1", "b:1")]
+        closed = rounds(fold_all(engine(), [report("a:1", 0), sweep(1, "a:1", "b:1"), *reports]))
+        assert [record.closed_by for record in closed] == ["sweep", "lateness", "all-reported", "all-reported", "all-reported"][
+            : len(closed)
+        ]
+        assert len(closed) >= 4
+
+    def test_notes_close_nothing_and_move_no_clock(self) -> None:
+        notes: list[TelemetryRecord] = [Note("c", T0 + i * 3_600_000) for i in range(5)]
+        assert fold_all(engine(), [*notes, *skewed(0)[:3], *notes]) == []
+
+
+class TestWhoIsTrusted:
+    def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
+        late = [report("a:1", 200, 20), sweep(201, "a:1", missing={"b:1": "timed out"})]
+        last = rounds(fold_all(engine(), [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1"), *late]))[-1]
+        assert last.brokers == ("a:1",)
+        assert last.stale == {"b:1": "newest report is 201 s old (timed out)"}
+
+    def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
+        store = InMemoryStore()
+        records = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1"), report("a:1", 60, 20), sweep(61, "a:1")]
+        last = rounds(fold_all(engine(), records, store))[-1]
+        assert (last.brokers, last.stale) == (("a:1",), {})
+        assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+    def test_a_broker_that_withdrew_its_report_is_forgotten(self) -> None:
+        store = InMemoryStore()
+        fold_all(engine(), [report("a:1", 0), report("b:1", 0), Tombstone("c", "b:1", T0 + 1000)], store)
+        assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+    @pytest.mark.parametrize(("seconds", "cpu", "code"), [(10, 50, "duplicate"), (10, 51, "out-of-order"), (5, 50, "out-of-order")])
+    def test_a_report_that_came_twice_or_late_is_rejected(self, seconds: float, cpu: float, code: str) -> None:
+        events = fold_all(engine(), [report("a:1", 10, 50), report("b:1", 10), report("a:1", seconds, cpu)])
+        assert [rejection.code for rejection in rejections(events)] == [code]
+
+    def test_a_report_from_the_future_changes_no_round(self) -> None:
+        clean = fold_all(engine(), skewed(0) + skewed(1))
+        future = report("hot:1", 3_600, 99.0)
+        for position in range(9):
+            records = skewed(0) + skewed(1)
+            records.insert(position, future)
+            events = fold_all(engine(), [*records, sweep(65, "hot:1", "cool:1", "cold:1")])
+            assert [event for event in events if not isinstance(event, Rejection)] == clean
+            assert [rejection.code for rejection in rejections(events)] == ["clock-ahead"]
+
+
+class TestWhatAMoveChanges:
+    def test_an_overloaded_broker_is_told_to_let_go_and_says_why(self) -> None:
+        events = fold_all(engine(), skewed(0))
+        ordered = commands(events)
+        assert {command.source for command in ordered} == {"hot:1"}
+        assert events[-1] == rounds(events)[0]
+        assert rounds(events)[0].commands == tuple(command.id for command in ordered)
+        before, after = ordered[0].expected.source_before, ordered[0].expected.source_after
+        assert before is not None
+        assert after is not None
+        assert after < before
+
+    def test_ids_follow_from_content(self) -> None:
+        first, again = fold_all(engine(), skewed(0)), fold_all(engine(), skewed(0))
+        assert first == again
+        other_epoch = fold_all(engine(epoch=2), skewed(0))
+        assert not {command.id for command in commands(first)} & {command.id for command in commands(other_epoch)}
+
+    def test_a_moved_bundle_rests(self) -> None:
+        events = fold_all(engine(command_ttl_ms=1000), skewed(0) + skewed(1) + skewed(2) + skewed(3))
+        moved = [command.bundle for command in commands(events)]
+        assert len(moved) == len(set(moved))
+
+    def test_a_move_that_was_refused_frees_its_bundle(self) -> None:
+        store, machine = InMemoryStore(), engine()
+        first = commands(fold_all(machine, skewed(0), store))[0]
+        fold_all(machine, [outcome(first.id, first.bundle, 6, "refused")], store)
+        assert first.bundle not in store.get_cluster().cooling
+        assert first.bundle not in store.get_cluster().in_flight
+
+    def test_an_outcome_of_another_command_changes_nothing(self) -> None:
+        store, machine = InMemoryStore(), engine()
+        first = commands(fold_all(machine, skewed(0), store))[0]
+        before = store.get_cluster()
+        fold_all(machine, [outcome("of another epoch", first.bundle, 4, "refused")], store)
+        assert store.get_cluster() == replace(before, clock=store.get_cluster().clock)
+
+    def test_both_brokers_of_a_move_are_judged_again_only_on_later_samples(self) -> None:
+        store, machine = InMemoryStore(), engine()
+        first = commands(fold_all(machine, skewed(0), store))[0]
+        fold_all(machine, [outcome(first.id, first.bundle, 30, "applied", "cold:1")], store)
+        touched = {broker.broker for broker in store.brokers() if broker.judged_after_ms > broker.sampled_at_ms}
+        assert touched == {"hot:1", "cold:1"}
+
+    def test_a_move_counts_as_done_until_a_report_shows_it(self) -> None:
+        machine = engine()
+        records = skewed(0) + skewed(1, hot=90.5)
+        first, second = rounds(fold_all(machine, records))
+        assert second.usage["hot:1"] < 0.5 < first.usage["hot:1"]
+
+    def test_a_bundle_takes_its_averages_to_its_new_broker_whoever_reports_first(self) -> None:
+        moving = bundle(0)
+        before = [report("a:1", 0, 50, {moving: 100.0}), report("b:1", 0, 50, {}), sweep(1, "a:1", "b:1")]
+        leaves, arrives = report("a:1", 60, 10, {}), report("b:1", 61, 90, {moving: 200.0})
+        tables = []
+        for order in ([leaves, arrives], [replace(arrives, ts=leaves.ts), replace(leaves, ts=arrives.ts)]):
+            store = InMemoryStore()
+            fold_all(engine(), [*before, *order], store)
+            tables.append(store.get_table("b:1"))
+        assert tables[0] == tables[1]
+        assert tables[0] is not None
+
+
+def test_rounds_of_one_broker_say_that_there_is_nowhere_to_go() -> None:
+    (only,) = rounds(fold_all(engine(), [report("a:1", 0), sweep(1, "a:1")]))
+    assert [skip.code for skip in only.skips] == ["too-few-brokers"]
+
+
+def test_an_empty_cluster_has_rounds_too() -> None:
+    (only,) = rounds(fold_all(engine(), [sweep(1)]))
+    assert (only.brokers, only.spread.range) == ((), 0.0)
