@@ -1,0 +1,1 @@
+"""Topics as streaming sources of Spark."""
