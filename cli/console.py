@@ -1,0 +1,52 @@
+"""Data to standard output (tables or one JSON document), progress to standard error; colour only on a terminal that wants it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Side = Literal["left", "right"]
+
+
+def out() -> Console:
+    """Standard output for people. Off a terminal it is 120 columns wide unless COLUMNS says otherwise."""
+    return _console(sys.stdout)
+
+
+def err() -> Console:
+    """Standard error, for progress and warnings."""
+    return _console(sys.stderr)
+
+
+def progress(sentence: str) -> None:
+    """One plain line on standard error."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
+    """One JSON document on standard output; `kind` and `v` name the form of the rest."""
+    json.dump({"kind": kind, "v": version, **body}, sys.stdout, ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def table(columns: Sequence[tuple[str, Side]], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> Table:
+    """A plain table; cells are taken literally, no markup. Columns on the right hold figures and never wrap."""
+    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+    for heading, side in columns:
+        made.add_column(heading, justify=side, overflow="fold", no_wrap=side == "right")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return made
+
+
+def _console(file: Any) -> Console:
+    width = None if file.isatty() or "COLUMNS" in os.environ else 120
+    return Console(file=file, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)

@@ -1,0 +1,99 @@
+"""Every setting as a leaf with a dotted path, read off the settings classes of the other packages."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from strategies.engine import EngineSettings
+from strategies.settings import Mode, RoundSettings, Setting, Weights
+from strategies.shedding.registry import SHEDDERS
+from streaming.settings import JobSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One setting: its dotted path, Python type, default and description."""
+
+    path: str
+    kind: Any
+    default: Any
+    setting: Setting
+
+    @property
+    def section(self) -> str:
+        return self.path.rpartition(".")[0]
+
+    @property
+    def key(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def env(self) -> str:
+        """The environment variable that sets it."""
+        return "REBALANCER_" + self.path.replace(".", "__").upper()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shedding:
+    """Which rule sheds; the rules' own settings are the tables beside these two keys."""
+
+    strategy: Annotated[Literal["?"], Setting("The rule that picks what to move", pulsar="loadBalancerLoadSheddingStrategy")]
+    mode: Annotated[Mode, Setting("`parity`: exactly as Pulsar's class, defects included; `fixed`: with its known defects repaired")]
+
+
+def sections() -> Mapping[str, type]:
+    """Dotted table name → the class its keys build, in the order people read them."""
+    strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
+    return {"round": RoundSettings, "weights": Weights, **strategies, **nested(JobSettings), "job": JobSettings}
+
+
+def all_leaves() -> tuple[Leaf, ...]:
+    """Every setting there is."""
+    found = {section: list(leaves_of(cls, section)) for section, cls in sections().items()}
+    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(), **found}
+    return tuple(leaf for group in ordered.values() for leaf in group)
+
+
+def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
+    """The annotated fields of a settings class; fields without a `Setting` are no settings."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        setting = _setting(hints[field.name])
+        if setting is not None:
+            yield Leaf(f"{section}.{field.name}", typing.get_args(hints[field.name])[0], field.default, setting)
+
+
+def nested(cls: type) -> dict[str, type]:
+    """Settings classes inside a settings class: tables of their own, named after the field."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if dataclasses.is_dataclass(hints[field.name])}
+
+
+def is_text(kind: Any) -> bool:
+    """Whether values of this type are written without quotes in the environment."""
+    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    return all(option in (str, type(None)) or typing.get_origin(option) is Literal for option in options)
+
+
+def is_optional(kind: Any) -> bool:
+    """Whether None is a legal value."""
+    return type(None) in typing.get_args(kind)
+
+
+def _choice() -> list[Leaf]:
+    defaults = EngineSettings()
+    strategy, mode = leaves_of(_Shedding, "shedding")
+    names = Literal[tuple(SHEDDERS)]
+    return [
+        dataclasses.replace(strategy, kind=names, default=defaults.strategy),
+        dataclasses.replace(mode, default=defaults.mode),
+    ]
+
+
+def _setting(hint: Any) -> Setting | None:
+    return next((extra for extra in typing.get_args(hint)[1:] if isinstance(extra, Setting)), None)

@@ -1,0 +1,132 @@
+"""Merges all sources into checked settings; every complaint is raised at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cli.settings import complaints
+from cli.settings.leaves import Leaf, all_leaves, nested, sections
+from cli.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
+from cli.settings.tree import build_model
+from sinks.topic_uri import parse_topic
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError
+from strategies.shedding.registry import shedder
+from streaming.settings import JobSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting with the value that counts, and who gave it (`source` is a file, variable or flag; empty for defaults)."""
+
+    leaf: Leaf
+    value: Any
+    kind: Kind
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings: one by one, and as the objects the other packages take."""
+
+    entries: tuple[Entry, ...]
+    engine: EngineSettings
+    job: JobSettings
+
+    def value(self, path: str) -> Any:
+        """The value of one setting by its dotted path; KeyError for unknown paths."""
+        return {entry.leaf.path: entry.value for entry in self.entries}[path]
+
+
+def load(file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Sequence[str] = ()) -> Settings:
+    """Settings from flags over environment over file over defaults. SettingsError carries all complaints of all sources."""
+    leaves = all_leaves()
+    from_env, env_complaints = from_environment(environment or {}, leaves)
+    from_set, set_complaints = from_flags(flags, leaves)
+    given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
+    found = [*complaints.about_paths(given, leaves), *env_complaints, *set_complaints]
+    entries, wrong = _merge(given, leaves)
+    found += wrong or _broken_rules(entries)
+    if found:
+        raise SettingsError(found)
+    return Settings(entries, _engine(entries), _job(entries))
+
+
+def _merge(given: Sequence[Assignment], leaves: Sequence[Leaf]) -> tuple[tuple[Entry, ...], list[str]]:
+    newest = {assignment.path: assignment for assignment in given}
+    known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
+    try:
+        model = build_model(leaves).model_validate(_nested(known))
+    except ValidationError as error:
+        return (), complaints.about_values(error, leaves, {path: one.source for path, one in known.items()})
+    return tuple(_entry(leaf, model, known.get(leaf.path)) for leaf in leaves), []
+
+
+def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> Entry:
+    if given is None:
+        return Entry(leaf, leaf.default, "default", "")
+    value = model
+    for key in leaf.path.split("."):
+        value = getattr(value, key)
+    return Entry(leaf, value, given.kind, given.source)
+
+
+def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path, assignment in known.items():
+        *tables, key = path.split(".")
+        table = root
+        for name in tables:
+            table = table.setdefault(name, {})
+        table[key] = assignment.value
+    return root
+
+
+def _broken_rules(entries: Sequence[Entry]) -> list[str]:
+    """What single values cannot tell: rules between the settings of a strategy, and topics that are no URIs."""
+    found: list[str] = []
+    try:
+        engine = _engine(entries)
+        shedder(engine.strategy, engine.shedding, engine.weights, engine.mode)
+    except SettingsError as error:
+        found += error.complaints
+    for entry in entries:
+        if entry.leaf.section == "topics":
+            found += _topic_complaints(entry)
+    return found
+
+
+def _topic_complaints(entry: Entry) -> list[str]:
+    try:
+        parse_topic(entry.value)
+    except SettingsError as error:
+        return [f"{entry.leaf.path}: {complaint} ({entry.source or 'default'})" for complaint in error.complaints]
+    return []
+
+
+def _engine(entries: Sequence[Entry]) -> EngineSettings:
+    values = {entry.leaf.path: entry.value for entry in entries}
+    name = values["shedding.strategy"]
+    return EngineSettings(
+        strategy=name,
+        mode=values["shedding.mode"],
+        shedding=_build(f"shedding.{name}", entries),
+        weights=_build("weights", entries),
+        round=_build("round", entries),
+    )
+
+
+def _job(entries: Sequence[Entry]) -> JobSettings:
+    tables = {name: _build(name, entries) for name in nested(JobSettings)}
+    made: JobSettings = _build("job", entries, **tables)
+    return made
+
+
+def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
+    values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section}
+    return sections()[section](**values, **more)

@@ -1,0 +1,117 @@
+"""Where values come from: a TOML file, the environment, flags. Each value keeps its origin, nothing is checked here."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from cli.settings.leaves import Leaf, is_optional, is_text
+from strategies.errors import SettingsError
+
+Kind = Literal["default", "file", "env", "flag"]
+
+_PREFIX = "REBALANCER_"
+#: Read elsewhere, no settings.
+_RESERVED = frozenset({"REBALANCER_DEBUG", "REBALANCER_CONFIG"})
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A value somebody gave; `source` names the file, variable or flag."""
+
+    path: str
+    value: Any
+    kind: Kind
+    source: str
+
+
+def from_file(path: Path) -> list[Assignment]:
+    """All values of a TOML file. SettingsError names the file and the line it cannot read."""
+    return [Assignment(dotted, value, "file", str(path)) for dotted, value in _flatten(_read_toml(path))]
+
+
+def from_environment(environment: Mapping[str, str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
+    """Values of `REBALANCER_SECTION__KEY` variables, and complaints about variables that look like one and are none."""
+    by_env = {leaf.env: leaf for leaf in leaves}
+    tables = {leaf.env.removeprefix(_PREFIX).split("__")[0] for leaf in leaves}
+    found, complaints = [], []
+    for name in sorted(environment):
+        leaf = by_env.get(name)
+        if leaf is not None:
+            found.append(Assignment(leaf.path, parse(environment[name], leaf), "env", name))
+        elif name.startswith(_PREFIX) and name not in _RESERVED and _means_a_setting(name, tables):
+            complaints.append(_unknown_variable(name, list(by_env)))
+    return found, complaints
+
+
+def from_flags(flags: Sequence[str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
+    """Values of `--set path=value` flags, and complaints about flags that are not of that form."""
+    by_path = {leaf.path: leaf for leaf in leaves}
+    found, complaints = [], []
+    for flag in flags:
+        path, equals, text = flag.partition("=")
+        if equals and path:
+            found.append(Assignment(path, parse(text, by_path.get(path)), "flag", f"--set {path}"))
+        else:
+            complaints.append(f"{flag or '(empty)'}: write it as --set path=value, for example --set round.interval_ms=30000")
+    return found, complaints
+
+
+def parse(text: str, leaf: Leaf | None) -> Any:
+    """A value as written in a shell: bare text for texts, otherwise what TOML would read; text that means nothing stays text."""
+    if leaf is not None and is_optional(leaf.kind) and text == "":
+        return None
+    if leaf is not None and is_text(leaf.kind):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError, KeyError):
+        return text
+
+
+def _means_a_setting(name: str, tables: set[str]) -> bool:
+    rest = name.removeprefix(_PREFIX)
+    return "__" in rest or any(rest.startswith(f"{table}_") for table in tables)
+
+
+def _unknown_variable(name: str, known: list[str]) -> str:
+    path = name.removeprefix(_PREFIX).replace("__", ".").lower()
+    close = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"{path}: the environment variable {name} sets nothing" + (f"; did you mean {close[0]}?" if close else "")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror}); check --config"]) from error
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SettingsError([f"{path}:{line}: not UTF-8; save the file as UTF-8"]) from error
+    except RecursionError as error:
+        raise SettingsError([f"{path}:1: nested too deeply to be settings"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([_syntax_complaint(path, data, str(error))]) from error
+
+
+def _syntax_complaint(path: Path, data: bytes, message: str) -> str:
+    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if found is None:
+        return f"{path}:1: {message}"
+    line = found[1] or data.count(b"\n") + 1
+    return f"{path}:{line}: not TOML: {message[: found.start()]}"
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,60 @@
+"""The settings as one pydantic model: types, bounds, descriptions; and its JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.json_schema import GenerateJsonSchema
+
+from cli.settings.leaves import Leaf
+
+SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, protected_namespaces=())
+
+
+def build_model(leaves: Sequence[Leaf]) -> type[BaseModel]:
+    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of bounds are errors."""
+    return _table("", leaves)
+
+
+def json_schema(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are in `x-` fields."""
+    schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
+    return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}
+
+
+class _Schema(GenerateJsonSchema):
+    """Without the titles pydantic makes up from field names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _table(prefix: str, leaves: Sequence[Leaf]) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for leaf in leaves:
+        key, _, deeper = leaf.path.removeprefix(prefix).partition(".")
+        if not deeper:
+            fields[key] = (leaf.kind, _field(leaf))
+        elif key not in fields:
+            below = [other for other in leaves if other.path.startswith(f"{prefix}{key}.")]
+            inner = _table(f"{prefix}{key}.", below)
+            fields[key] = (inner, Field(default_factory=inner.model_construct))
+    name = "".join(part.capitalize() for part in prefix.split(".")) or "Settings"
+    model: type[BaseModel] = create_model(name, __config__=_CONFIG, **fields)
+    return model
+
+
+def _field(leaf: Leaf) -> Any:
+    setting = leaf.setting
+    extra = {"x-unit": setting.unit, "x-pulsar-key": setting.pulsar, "x-env": leaf.env}
+    return Field(
+        default=leaf.default,
+        ge=setting.ge,
+        le=setting.le,
+        description=setting.text,
+        json_schema_extra={key: value for key, value in extra.items() if value},
+    )
