@@ -12,12 +12,21 @@ from pydantic_core import ErrorDetails
 from cli.settings.leaves import Leaf
 from cli.settings.sources import Assignment
 
+_WRONG_TYPE = {
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text in quotes",
+}
+
 
 def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> list[str]:
     """Complaints about values that were given to something that is no setting."""
     known = {leaf.path for leaf in leaves}
     tables = _tables(known)
-    complaints = {}
+    complaints: dict[tuple[str, str], str] = {}
     for given in assignments:
         if given.path not in known and not (given.path in tables and given.value == {}):
             path, sentence = _misplaced(given, known, tables)
@@ -28,7 +37,7 @@ def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> li
 def about_values(error: ValidationError, leaves: Sequence[Leaf], sources: Mapping[str, str]) -> list[str]:
     """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → where the value stood."""
     by_path = {leaf.path: leaf for leaf in leaves}
-    complaints = {}
+    complaints: dict[str, str] = {}
     for details in error.errors(include_url=False):
         path = _leaf_path(details["loc"], by_path)
         complaints.setdefault(path, f"{path}: {_wrong(details, by_path.get(path))} ({sources.get(path, 'default')})")
@@ -68,7 +77,7 @@ def _suggestion(path: str, known: set[str]) -> str:
 
 
 def _tables(known: set[str]) -> set[str]:
-    found = set()
+    found: set[str] = set()
     for path in known:
         parts = path.split(".")
         found.update(".".join(parts[:depth]) for depth in range(1, len(parts)))
@@ -91,20 +100,10 @@ def _wrong(details: ErrorDetails, leaf: Leaf | None) -> str:
             return f"must be at least {_number(context['ge'])}{unit}, got {got}"
         case "less_than_equal":
             return f"must be at most {_number(context['le'])}{unit}, got {got}"
-        case "int_type" | "int_from_float":
-            return f"must be a whole number, got {got}"
-        case "float_type":
-            return f"must be a number, got {got}"
-        case "finite_number":
-            return f"must be a finite number, got {got}"
-        case "bool_type":
-            return f"must be true or false, got {got}"
-        case "string_type":
-            return f"must be a text in quotes, got {got}"
         case "literal_error":
             return f"must be one of {context['expected']}, got {got}{_near(details)}"
-        case _:
-            return f"{details['msg']}, got {got}"
+        case other:
+            return f"{_WRONG_TYPE.get(other, details['msg'])}, got {got}"
 
 
 def _near(details: ErrorDetails) -> str:

@@ -88,7 +88,7 @@ def is_optional(kind: Any) -> bool:
 def _choice() -> list[Leaf]:
     defaults = EngineSettings()
     strategy, mode = leaves_of(_Shedding, "shedding")
-    names = Literal[tuple(SHEDDERS)]
+    names: Any = Literal[tuple(SHEDDERS)]
     return [
         dataclasses.replace(strategy, kind=names, default=defaults.strategy),
         dataclasses.replace(mode, default=defaults.mode),
