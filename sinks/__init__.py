@@ -1,0 +1,1 @@
+"""The edges: topics, wire format, recordings, Pulsar's admin API. Never Spark."""

@@ -1,0 +1,259 @@
+"""Why a record cannot be decoded: its code, the place, the next step.
+
+Runs only after the fast decoder has said no; that one's messages name neither the bundle nor the next step, so the record is read
+once more, slowly. Every text depends on the record alone, because rejected rows must come out the same at every replay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sinks.names import quoted
+from strategies.errors import WireError
+
+_PLACE = re.compile(r" - at `\$([^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_MISSING = re.compile(r"missing required field `([^`]*)`")
+_EXPECTED = re.compile(r"Expected `([^`]*)`")
+_NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
+_TYPES = {
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+_EXPECTED_TYPES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "array": "an array",
+    "object": "an object",
+    "bool": "true or false",
+}
+_EMPTY = {"cluster": "cluster-empty", "broker": "broker-empty"}
+
+#: A type of the contract, or the types by the record's kind.
+Contract = type[Any] | Mapping[str, type[Any]]
+_Steps = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _NoNumber:
+    """NaN or Infinity, which JSON does not know but many programs write."""
+
+    text: str
+
+
+def too_deep() -> WireError:
+    """The record nests deeper than any contract does."""
+    return WireError("too-deep", "The record nests hundreds of levels deep; write it as its contract in docs/schemas describes it.")
+
+
+def complaint(value: bytes, contract: Contract, said: Exception) -> WireError:
+    """What is wrong with a record that the decoder refused; `said` is the decoder's own error."""
+    try:
+        tree = _read(value)
+        _check_envelope(tree, contract)
+        _check_fields(tree, contract[tree["kind"]] if isinstance(contract, Mapping) else contract)
+    except WireError as error:
+        return error
+    except RecursionError:
+        return too_deep()
+    return WireError("not-json", f"The record is not JSON as its contract means it ({said}); write one JSON object per line.")
+
+
+def _read(value: bytes) -> dict[str, Any]:
+    try:
+        tree = json.loads(value.decode(), parse_constant=_NoNumber, parse_int=_integer)
+    except UnicodeDecodeError as error:
+        raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from error
+    except json.JSONDecodeError as error:
+        hint = "it ends too early" if error.pos >= len(value.decode().rstrip()) else error.msg
+        raise WireError("not-json", f"The record is not JSON: {hint} (character {error.pos}); write one JSON object per line.") from error
+    if not isinstance(tree, dict):
+        raise WireError(
+            "not-object", f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one JSON object per line."
+        )
+    return tree
+
+
+def _integer(digits: str) -> int | float:
+    """Python refuses to read thousands of digits; such a number is out of range wherever it stands."""
+    return int(digits) if len(digits) < 400 else float(digits)
+
+
+def _check_envelope(tree: dict[str, Any], contract: Contract) -> None:
+    """No number, version, kind: in this order, so that a record of a later version is not blamed for its fields."""
+    for steps, leaf in _leaves(tree):
+        if isinstance(leaf, _NoNumber):
+            raise WireError("not-finite", f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record out or send a figure.")
+    _check_version(tree)
+    if isinstance(contract, Mapping):
+        _check_kind(tree, contract)
+
+
+def _check_version(tree: dict[str, Any]) -> None:
+    version = tree.get("v", 1)
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise _wrong_type("$.v", version, "an integer")
+    if version != 1:
+        raise WireError(
+            "unknown-version", f"$.v is {_number(version)}, and this program knows version 1 only; update it, or send version 1."
+        )
+
+
+def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None:
+    if "kind" not in tree:
+        raise _missing("$.kind")
+    kind = tree["kind"]
+    if not isinstance(kind, str):
+        raise _wrong_type("$.kind", kind, "a string")
+    if kind not in contract:
+        known = ", ".join(contract)
+        raise WireError(
+            "unknown-kind", f"$.kind is {quoted(kind)}; known are {known}. Update this program, or do not send that kind to it."
+        )
+
+
+def _leaves(tree: Any) -> list[tuple[_Steps, Any]]:
+    """Everything that is neither array nor object, with its place, in reading order; without recursion."""
+    found: list[tuple[_Steps, Any]] = []
+    waiting: list[tuple[_Steps, Any]] = [((), tree)]
+    while waiting:
+        steps, node = waiting.pop()
+        if isinstance(node, dict):
+            waiting.extend(((*steps, key), child) for key, child in reversed(node.items()))
+        elif isinstance(node, list):
+            waiting.extend(((*steps, index), node[index]) for index in reversed(range(len(node))))
+        else:
+            found.append((steps, node))
+    return found
+
+
+def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
+    """Raises the first complaint about a field; where the decoder says only "some entry of this object", finds out which."""
+    message = _refusal(tree, expected)
+    if message is None:
+        return
+    steps = _steps(message)
+    if "..." in steps:
+        at = steps.index("...")
+        key, message = _first_refused(tree, expected, steps[:at], message)
+        steps = (*steps[:at], key, *_steps(message)[at + 1 :])
+    raise _judge(tree, steps, message)
+
+
+def _refusal(tree: dict[str, Any], expected: type[Any]) -> str | None:
+    try:
+        msgspec.convert(tree, expected)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
+
+
+def _first_refused(tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str) -> tuple[str, str]:
+    """The key of the entry that is at fault, and what the decoder says about it alone; `tree` keeps only that entry."""
+    holder, above = _at(tree, steps), _at(tree, steps[:-1])
+    for key, entry in holder.items():
+        above[steps[-1]] = {key: entry}
+        if (alone := _refusal(tree, expected)) is not None:
+            return key, alone
+    return "...", message
+
+
+def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
+    if missing := _MISSING.search(message):
+        return _missing(_path((*steps, missing[1])))
+    value, place = _at(tree, steps), _path(steps)
+    expected = _EXPECTED.search(message)
+    if expected is None:
+        return WireError(
+            "unknown-value", f"{place} is {_shown(value)}, which the contract does not know; see docs/schemas for what it allows."
+        )
+    numeric = "float" in expected[1] or "int" in expected[1]
+    if isinstance(value, str) and numeric and value in _NUMBERS_AS_TEXT:
+        return WireError("not-finite", f"{place} is {quoted(value)}, no figure; leave the record out until the broker has measured one.")
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and numeric
+        and " " in message[expected.end() :].partition(" - at ")[0]
+    ):
+        return _out_of_range(place, value)
+    if isinstance(value, str) and "length" in message:
+        return _bad_length(place, value, steps)
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return _out_of_range(place, value)
+    return _wrong_type(place, value, _EXPECTED_TYPES.get(expected[1].split(" | ")[0], expected[1]))
+
+
+def _out_of_range(place: str, value: float) -> WireError:
+    if value < 0:
+        return WireError("negative", f"{place} is {_number(value)}, below 0; leave the record out until its figures are right.")
+    return WireError(
+        "out-of-range", f"{place} is {_number(value)}, more than any real figure; leave the record out until its figures are right."
+    )
+
+
+def _bad_length(place: str, value: str, steps: _Steps) -> WireError:
+    if not value:
+        return WireError(_EMPTY.get(str(steps[-1]), "empty"), f"{place} is empty; name it.")
+    return WireError("too-long", f"{place} is {len(value)} characters long; names of at most 512 are accepted.")
+
+
+def _wrong_type(place: str, value: Any, expected: str) -> WireError:
+    return WireError(
+        "wrong-type", f"{place} is {_TYPES.get(type(value), 'no value')} where {expected} belongs; write it as docs/schemas describes it."
+    )
+
+
+def _missing(place: str) -> WireError:
+    return WireError("missing-field", f"{place} is missing; send it, docs/schemas names every field of the contract.")
+
+
+def _steps(message: str) -> _Steps:
+    place = _PLACE.search(message)
+    if place is None:
+        return ()
+    return tuple(name or (index if index == "..." else int(index)) for name, index in _STEP.findall(place[1]))
+
+
+def _at(tree: Any, steps: _Steps) -> Any:
+    for step in steps:
+        tree = tree[step]
+    return tree
+
+
+def _path(steps: _Steps) -> str:
+    return "$" + "".join(_step(step) for step in steps)
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if step.isidentifier() and step.isascii() and len(step) <= 80 else f"[{quoted(step)}]"
+
+
+def _shown(value: Any) -> str:
+    return (
+        quoted(value)
+        if isinstance(value, str)
+        else _number(value)
+        if isinstance(value, (int, float))
+        else _TYPES.get(type(value), "no value")
+    )
+
+
+def _number(value: float) -> str:
+    """As short as it can be: an integer may have hundreds of digits."""
+    text = str(value)
+    return text if len(text) <= 30 else f"{text[:24]}… ({len(text)} digits)"

@@ -1,0 +1,51 @@
+"""COMMANDS, key = cluster: the control topic. The order of the fields is the order of the bytes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from sinks.contracts.fields import Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+
+
+class Reason(Struct, frozen=True):
+    """Why; `code` is stable and made for programs, `text` for people."""
+
+    code: str
+    text: Text
+    evidence: dict[str, Scalar]
+
+
+class ExpectedUsage(Struct, frozen=True):
+    """Usage before the command and as estimated after it; null where nobody can know."""
+
+    source_before: Fraction | None
+    source_after: Fraction | None
+    destination_before: Fraction | None
+    destination_after: Fraction | None
+
+
+class CommandRecord(Struct, frozen=True):
+    """One instruction. It may be published more than once: every publication carries the same `id`."""
+
+    v: Version
+    id: Annotated[str, Meta(min_length=1, description="derived from content: equal commands have equal ids")]
+    cluster: Cluster
+    round: Annotated[Count, Meta(description="the round that decided it")]
+    epoch: Annotated[Count, Meta(description="executors refuse an older epoch than the newest they have seen")]
+    action: Literal["unload", "transfer", "split", "throttle"]
+    bundle: Bundle
+    source: Broker
+    destination: Broker | None
+    strategy: str
+    reason: Reason
+    expected: ExpectedUsage
+    issued_at_ms: Milliseconds
+    expires_at_ms: Milliseconds
+    boundaries: Annotated[list[Count], Meta(description="split only: hash positions")] | UnsetType = UNSET
+    algorithm: Annotated[str, Meta(description="split only: Pulsar's name of the split algorithm")] | UnsetType = UNSET
+    limits: Annotated[dict[str, Any], Meta(description="throttle only: advice")] | UnsetType = UNSET
+    sig: (
+        Annotated[str, Meta(description="HMAC-SHA256 (hex) over the record without this field; only where a key is configured")] | UnsetType
+    ) = UNSET

@@ -1,0 +1,154 @@
+"""TELEMETRY, key = cluster: what brokers, collectors and executors say. Unknown fields are ignored, unknown kinds are rejected."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from sinks.contracts.fields import Broker, Bundle, Cluster, Count, Milliseconds, MsgRate, ResourceFigure, Throughput, Version
+from sinks.contracts.outcomes import OutcomeRecord
+
+
+class ResourceUsage(Struct, frozen=True, gc=False):
+    """Usage and limit of one resource in the broker's own unit (cpu: percent of one core, memory: MiB, bandwidth: kbit/s)."""
+
+    usage: ResourceFigure
+    limit: ResourceFigure
+
+
+class NamespaceBundleStats(Struct, frozen=True, gc=False):
+    """Figures of one bundle as its broker measured them."""
+
+    msgRateIn: MsgRate
+    msgThroughputIn: Throughput
+    msgRateOut: MsgRate
+    msgThroughputOut: Throughput
+    consumerCount: Count
+    producerCount: Count
+    topics: Count
+
+
+class LocalBrokerData(Struct, frozen=True):
+    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; more fields than these may stand in it."""
+
+    cpu: ResourceUsage
+    memory: ResourceUsage
+    directMemory: ResourceUsage
+    bandwidthIn: ResourceUsage
+    bandwidthOut: ResourceUsage
+    msgThroughputIn: Throughput
+    msgThroughputOut: Throughput
+    msgRateIn: MsgRate
+    msgRateOut: MsgRate
+    lastStats: Annotated[dict[str, NamespaceBundleStats], Meta(description="figures per bundle name")]
+    bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = None
+
+
+class BrokerLoadData(Struct, frozen=True):
+    """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; more fields than these may stand in it."""
+
+    cpu: ResourceUsage
+    memory: ResourceUsage
+    directMemory: ResourceUsage
+    bandwidthIn: ResourceUsage
+    bandwidthOut: ResourceUsage
+    msgThroughputIn: Throughput
+    msgThroughputOut: Throughput
+    msgRateIn: MsgRate
+    msgRateOut: MsgRate
+    bundleCount: Count
+
+
+class TopBundle(Struct, frozen=True):
+    """One entry of the extensible load manager's list of busy bundles."""
+
+    bundleName: Bundle
+    stats: NamespaceBundleStats
+
+
+class TopBundlesLoadData(Struct, frozen=True):
+    """Message of `loadbalancer-top-bundles-load-data` (extensible load manager), verbatim."""
+
+    topBundlesLoadData: list[TopBundle]
+
+
+class LoadReportRecord(Struct, frozen=True, tag_field="kind", tag="load-report"):
+    """A modular broker's load report."""
+
+    v: Version
+    cluster: Cluster
+    broker: Broker
+    ts: Milliseconds
+    report: LocalBrokerData
+
+
+class BrokerLoadRecord(Struct, frozen=True, tag_field="kind", tag="broker-load-data"):
+    """An extensible broker's figures; null withdraws them."""
+
+    v: Version
+    cluster: Cluster
+    broker: Broker
+    ts: Milliseconds
+    report: BrokerLoadData | None
+
+
+class TopBundlesRecord(Struct, frozen=True, tag_field="kind", tag="top-bundles-load-data"):
+    """An extensible broker's busiest bundles; null withdraws them."""
+
+    v: Version
+    cluster: Cluster
+    broker: Broker
+    ts: Milliseconds
+    report: TopBundlesLoadData | None
+
+
+class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
+    """End of one collection pass over all brokers."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+    sweep: Annotated[Count, Meta(description="running number of the pass")]
+    brokers: Annotated[list[Broker], Meta(description="brokers that answered")]
+    missing: Annotated[dict[str, str], Meta(description="brokers that did not answer, with the reason")]
+
+
+class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
+    """Whole snapshot of isolation policies, anti-affinity groups, failure domains and topic counts, written when it changed."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+    report: dict[str, Any]
+
+
+class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
+    """An executor's outcome, fed back; `report` is the same object as on the OUTCOMES topic, of the same cluster."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds
+    report: OutcomeRecord
+
+
+class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
+    """For people; ignored."""
+
+    v: Version
+    cluster: Cluster
+    ts: Milliseconds = 0
+
+
+TelemetryMessage = LoadReportRecord | BrokerLoadRecord | TopBundlesRecord | SweepRecord | PoliciesRecord | OutcomeReportRecord | NoteRecord
+
+#: The kinds by name, in the order of the contract.
+KINDS: dict[str, type[TelemetryMessage]] = {
+    "load-report": LoadReportRecord,
+    "broker-load-data": BrokerLoadRecord,
+    "top-bundles-load-data": TopBundlesRecord,
+    "sweep": SweepRecord,
+    "policies": PoliciesRecord,
+    "outcome": OutcomeReportRecord,
+    "note": NoteRecord,
+}

@@ -1,0 +1,213 @@
+"""From contract objects to the records the engine folds; checks what a schema cannot say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from sinks.contracts.outcomes import OutcomeRecord
+from sinks.contracts.telemetry import (
+    BrokerLoadData,
+    BrokerLoadRecord,
+    LoadReportRecord,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    NoteRecord,
+    OutcomeReportRecord,
+    PoliciesRecord,
+    ResourceUsage,
+    SweepRecord,
+    TopBundlesRecord,
+)
+from sinks.names import check_broker, check_bundles, check_cluster, quoted
+from strategies.errors import WireError
+from strategies.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Policies,
+    Resource,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+    Traffic,
+)
+
+#: A limit below this is a broken measurement, and usage divided by it would be infinite in float32.
+_SMALLEST_LIMIT = 1e-6
+_SIX_FIGURES = struct.Struct(">6d")
+
+
+def to_record(message: Any, origin: bytes) -> TelemetryRecord:
+    """One of the telemetry contracts' records as the engine's. Raises WireError."""
+    check_cluster(message.cluster)
+    return _READERS[type(message)](message, origin)
+
+
+def _load_report(message: LoadReportRecord, origin: bytes) -> LoadReport:
+    check_broker(message.broker, "$.broker")
+    report = message.report
+    names = tuple(report.lastStats)
+    check_bundles(names, "$.report.lastStats[{}]")
+    bundles = _bundle_stats(names, report.lastStats.values())
+    figures = _figures(report, _served(report))
+    return LoadReport(message.cluster, message.broker, message.ts, figures, bundles, _digest(figures, bundles), origin)
+
+
+def _served(report: LocalBrokerData) -> int:
+    """How many bundles the broker serves; without the list, those with figures (Pulsar keeps the two equal)."""
+    if report.bundles is None:
+        return len(report.lastStats)
+    served = set(report.bundles)
+    check_bundles(sorted(served - report.lastStats.keys()), "$.report.bundles: {}")
+    return len(served)
+
+
+def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombstone:
+    check_broker(message.broker, "$.broker")
+    if message.report is None:
+        return Tombstone(message.cluster, message.broker, message.ts, origin)
+    figures = _figures(message.report, message.report.bundleCount)
+    return LoadReport(message.cluster, message.broker, message.ts, figures, None, _digest(figures, None), origin)
+
+
+def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
+    """A withdrawn list is an empty one: the broker says nothing about any bundle any more."""
+    check_broker(message.broker, "$.broker")
+    entries = [] if message.report is None else message.report.topBundlesLoadData
+    names = tuple(entry.bundleName for entry in entries)
+    check_bundles(names, "$.report.topBundlesLoadData: {}")
+    if twice := _first_repeated(names):
+        raise WireError("bundle-listed-twice", f"$.report.topBundlesLoadData lists {quoted(twice)} twice; send each bundle once.")
+    bundles = _bundle_stats(names, [entry.stats for entry in entries])
+    return LoadReport(message.cluster, message.broker, message.ts, None, bundles, _digest(None, bundles), origin)
+
+
+def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
+    listed = [*message.brokers, *message.missing]
+    for index, broker in enumerate(message.brokers):
+        check_broker(broker, f"$.brokers[{index}]")
+    for broker in message.missing:
+        check_broker(broker, "A key of $.missing")
+    if twice := _first_repeated(listed):
+        raise WireError("broker-listed-twice", f"The sweep lists broker {quoted(twice)} twice; list each as answered or as missing, once.")
+    return Sweep(message.cluster, message.ts, message.sweep, tuple(message.brokers), message.missing, origin)
+
+
+def _policies(message: PoliciesRecord, origin: bytes) -> Policies:
+    snapshot = json.dumps(message.report, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Policies(message.cluster, message.ts, snapshot, origin)
+
+
+def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> OutcomeReport:
+    if message.report.cluster != message.cluster:
+        told, inner = quoted(message.cluster), quoted(message.report.cluster)
+        text = f"$.report.cluster is {inner} and $.cluster is {told}; send an outcome to its own cluster."
+        raise WireError("other-cluster", text)
+    return OutcomeReport(message.cluster, message.ts, to_outcome(message.report, "$.report"), origin)
+
+
+def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
+    """An outcome of the OUTCOMES topic. Raises WireError for names that are none."""
+    check_bundles([record.bundle], f"{place}.bundle: {{}}")
+    for broker, field in ((record.owner_before, "owner_before"), (record.owner_after, "owner_after")):
+        if broker is not None:
+            check_broker(broker, f"{place}.{field}")
+    return Outcome(
+        record.command_id,
+        record.cluster,
+        record.bundle,
+        record.status,
+        record.reason,
+        record.owner_before,
+        record.owner_after,
+        record.took_ms,
+        record.ts,
+    )
+
+
+def _note(message: NoteRecord, origin: bytes) -> Note:
+    return Note(message.cluster, message.ts, origin)
+
+
+_READERS: dict[type, Callable[[Any, bytes], TelemetryRecord]] = {
+    LoadReportRecord: _load_report,
+    BrokerLoadRecord: _broker_load,
+    TopBundlesRecord: _top_bundles,
+    SweepRecord: _sweep,
+    PoliciesRecord: _policies,
+    OutcomeReportRecord: _outcome_report,
+    NoteRecord: _note,
+}
+
+
+def _figures(report: LocalBrokerData | BrokerLoadData, bundle_count: int) -> Figures:
+    return Figures(
+        _resource(report.cpu, "cpu"),
+        _resource(report.memory, "memory"),
+        _resource(report.directMemory, "directMemory"),
+        _resource(report.bandwidthIn, "bandwidthIn"),
+        _resource(report.bandwidthOut, "bandwidthOut"),
+        # Adding 0.0 turns -0.0 into 0.0, so that equal figures have equal bytes.
+        Traffic(report.msgRateIn + 0.0, report.msgRateOut + 0.0, report.msgThroughputIn + 0.0, report.msgThroughputOut + 0.0),
+        bundle_count,
+    )
+
+
+def _resource(resource: ResourceUsage, name: str) -> Resource:
+    usage, limit = resource.usage, resource.limit
+    if (usage < 0 or limit < 0) and not usage == limit == -1:
+        figure, value = ("usage", usage) if usage < 0 else ("limit", limit)
+        text = f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is legal (not measured yet)."
+        raise WireError("negative", text)
+    if 0 < limit < _SMALLEST_LIMIT:
+        text = f"$.report.{name}.limit is {limit}, above 0 and yet less than any real limit; send 0 where there is no limit."
+        raise WireError("out-of-range", text)
+    return Resource(usage + 0.0, limit + 0.0)
+
+
+def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats]) -> BundleStats:
+    """Columns by way of flat arrays, which is the fastest road from objects into numpy."""
+    figures: list[float] = []
+    counts: list[int] = []
+    for one in stats:
+        figures += (one.msgRateIn, one.msgRateOut, one.msgThroughputIn, one.msgThroughputOut)
+        counts += (one.topics, one.consumerCount + one.producerCount)
+    traffic = np.frombuffer(array("d", figures), dtype=np.float64).reshape(-1, 4) + 0.0
+    table = np.frombuffer(array("q", counts), dtype=np.int64).reshape(-1, 2)
+    return BundleStats(names, traffic, table[:, 0].copy(), table[:, 1].copy())
+
+
+def _digest(figures: Figures | None, bundles: BundleStats | None) -> str:
+    """16 hex digits over all that makes a report a new sample: CPU, traffic and bundles, neither heap nor `lastUpdate`."""
+    digest = hashlib.blake2b(digest_size=8)
+    if figures is not None:
+        cpu, traffic = figures.cpu, figures.traffic
+        digest.update(
+            _SIX_FIGURES.pack(
+                cpu.usage, cpu.limit, traffic.msg_rate_in, traffic.msg_rate_out, traffic.msg_throughput_in, traffic.msg_throughput_out
+            )
+        )
+    if bundles is not None:
+        digest.update("\n".join(bundles.names).encode())
+        for column in (bundles.traffic, bundles.topics, bundles.sessions):
+            digest.update(column.tobytes())
+    return digest.hexdigest()
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -1,0 +1,182 @@
+"""Records of the output topics as bytes: canonical (fixed order of keys, shortest numbers, one line), so equal records are equal bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from sinks.contracts.commands import CommandRecord, ExpectedUsage, Reason
+from sinks.contracts.outcomes import OutcomeRecord
+from sinks.contracts.rejected import RejectedRecord
+from sinks.contracts.rounds import RoundRecord, SkipRecord, SpreadRecord
+from sinks.contracts.telemetry import OutcomeReportRecord
+from sinks.origin import Origin
+from strategies.errors import ContractError, WireError
+from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip, Spread
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode_command(command: Command) -> bytes:
+    """A record of the COMMANDS topic. Raises ContractError for figures that JSON cannot hold."""
+    expected = command.expected
+    record = CommandRecord(
+        v=1,
+        id=command.id,
+        cluster=command.cluster,
+        round=command.round,
+        epoch=command.epoch,
+        action=command.action,
+        bundle=command.bundle,
+        source=command.source,
+        destination=command.destination,
+        strategy=command.strategy,
+        reason=Reason(command.code, command.text, _evidence(command.evidence)),
+        expected=ExpectedUsage(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
+        issued_at_ms=command.issued_at_ms,
+        expires_at_ms=command.expires_at_ms,
+    )
+    _check_finite(msgspec.structs.astuple(record.expected), "expected usage of a command")
+    return _ENCODER.encode(record)
+
+
+def encode_round(done: Round) -> bytes:
+    """A record of the ROUNDS topic. Raises ContractError for figures that JSON cannot hold."""
+    _check_finite(done.usage.values(), "usage of a round")
+    _check_finite(done.usage_after.values(), "usage after a round")
+    record = RoundRecord(
+        v=1,
+        cluster=done.cluster,
+        round=done.round,
+        epoch=done.epoch,
+        ts=done.ts,
+        closed_by=done.closed_by,
+        strategy=done.strategy,
+        brokers=list(done.brokers),
+        stale=dict(done.stale),
+        usage=dict(done.usage),
+        usage_after=dict(done.usage_after),
+        spread=_spread(done.spread),
+        spread_after=_spread(done.spread_after),
+        throughput_spread=_spread(done.throughput_spread),
+        commands=list(done.commands),
+        skips=[_skip(skip) for skip in done.skips],
+        digest=done.digest,
+        version=done.version,
+    )
+    return _ENCODER.encode(record)
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """A record of the OUTCOMES topic."""
+    return _ENCODER.encode(_outcome(outcome))
+
+
+def encode_outcome_telemetry(outcome: Outcome) -> bytes:
+    """The same outcome as a record of the TELEMETRY topic, which is how it comes back to the engine."""
+    return _ENCODER.encode(OutcomeReportRecord(v=1, cluster=outcome.cluster, ts=outcome.ts, report=_outcome(outcome)))
+
+
+def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
+    """A record of the REJECTED topic; `cluster` is empty where nobody knows."""
+    topic, partition, offset = origin.position
+    record = RejectedRecord(
+        v=1,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        cluster=cluster or None,
+        code=error.code,
+        text=error.text,
+        original=origin.value,
+        size=origin.size,
+        truncated=origin.truncated,
+    )
+    return _ENCODER.encode(record)
+
+
+def to_command(record: CommandRecord) -> Command:
+    """What was encoded by `encode_command`."""
+    expected = record.expected
+    return Command(
+        id=record.id,
+        cluster=record.cluster,
+        round=record.round,
+        epoch=record.epoch,
+        action=record.action,
+        bundle=record.bundle,
+        source=record.source,
+        destination=record.destination,
+        strategy=record.strategy,
+        code=record.reason.code,
+        text=record.reason.text,
+        evidence=record.reason.evidence,
+        expected=Expected(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
+        issued_at_ms=record.issued_at_ms,
+        expires_at_ms=record.expires_at_ms,
+    )
+
+
+def to_round(record: RoundRecord) -> Round:
+    """What was encoded by `encode_round`."""
+    return Round(
+        cluster=record.cluster,
+        round=record.round,
+        epoch=record.epoch,
+        ts=record.ts,
+        closed_by=record.closed_by,
+        strategy=record.strategy,
+        brokers=tuple(record.brokers),
+        stale=record.stale,
+        usage=record.usage,
+        usage_after=record.usage_after,
+        spread=_to_spread(record.spread),
+        spread_after=_to_spread(record.spread_after),
+        throughput_spread=_to_spread(record.throughput_spread),
+        commands=tuple(record.commands),
+        skips=tuple(Skip(s.subject, tuple(s.names), s.code, s.text, s.broker, s.evidence) for s in record.skips),
+        digest=record.digest,
+        version=record.version,
+    )
+
+
+def _outcome(outcome: Outcome) -> OutcomeRecord:
+    return OutcomeRecord(
+        v=1,
+        command_id=outcome.command_id,
+        cluster=outcome.cluster,
+        bundle=outcome.bundle,
+        status=outcome.status,
+        reason=outcome.reason,
+        owner_before=outcome.owner_before,
+        owner_after=outcome.owner_after,
+        took_ms=outcome.took_ms,
+        ts=outcome.ts,
+    )
+
+
+def _skip(skip: Skip) -> SkipRecord:
+    return SkipRecord(skip.subject, list(skip.names), skip.code, skip.text, skip.broker, _evidence(skip.evidence))
+
+
+def _spread(spread: Spread) -> SpreadRecord:
+    _check_finite((spread.range, spread.std, spread.max_over_mean), "spread of a round")
+    return SpreadRecord(spread.range, spread.std, spread.max_over_mean)
+
+
+def _to_spread(record: SpreadRecord) -> Spread:
+    return Spread(record.range, record.std, record.max_over_mean)
+
+
+def _evidence(evidence: Evidence) -> dict[str, Scalar]:
+    _check_finite(evidence.values(), "evidence")
+    return dict(evidence)
+
+
+def _check_finite(figures: Iterable[Scalar], what: str) -> None:
+    """The encoder would write null for them, which reads as "unknown"."""
+    for figure in figures:
+        if isinstance(figure, float) and not math.isfinite(figure):
+            raise ContractError(f"The {what} holds {figure}, which JSON cannot; please report this as a bug with the round's telemetry.")

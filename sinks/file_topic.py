@@ -1,0 +1,219 @@
+"""File topics: a folder of append-only JSON Lines segments that any number of processes append to in one total order.
+
+A writer holds the folder's lock while it appends, so lines of two writers never mix. A writer that dies in the middle of a line leaves
+a torn line; the next one ends it with a newline, so that it becomes a rejected record and nothing is glued to it. A reader needs no
+lock: it takes only lines whose newline is there, and leaves a segment only if that had a successor before it was read to its end.
+The folder must be on a local disk: locks on network file systems cannot be relied on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sinks.limits import DEFAULT_LIMITS, WireLimits
+from sinks.lines import split_lines
+from sinks.position import Position
+from sinks.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments
+from strategies.errors import ContractError, PublishTimeout, SinkError
+
+__all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]
+
+SEGMENT_BYTES = 64 * 2**20
+_LOCK = ".lock"
+_LOCK_TIMEOUT_S = 30.0
+
+
+class TopicRecord(NamedTuple):
+    """One line of a topic. `value` holds only its beginning when `size` is larger."""
+
+    position: Position
+    value: bytes
+    size: int
+
+
+class FileTopicWriter:
+    """Appends to the topic's last segment; a new one is begun when it has reached `segment_bytes`. One writer per process and topic."""
+
+    def __init__(
+        self, folder: Path, segment_bytes: int = SEGMENT_BYTES, *, sync: bool = False, lock_timeout_s: float = _LOCK_TIMEOUT_S
+    ) -> None:
+        """Creates the folder. With `sync`, appended lines are on the disk when `append` returns. Raises SinkError."""
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._sync = sync
+        self._lock_timeout_s = lock_timeout_s
+        self._threads = threading.Lock()  # a file lock does not keep two threads of one process apart
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise SinkError(f"{folder} cannot be written ({error.strerror}); name a folder that this user may create or write.") from error
+
+    def append(self, values: Sequence[bytes]) -> Offset:
+        """Appends one line per value, in order and together; the offset after them. Raises SinkError, PublishTimeout.
+
+        After an error the topic may hold the first of the values; appending all of them again is right (at least once).
+        """
+        if any(b"\n" in value for value in values):
+            raise ContractError("A record of a file topic must not contain a newline; please report this as a bug.")
+        data = b"".join(value + b"\n" for value in values)
+        try:
+            with self._threads, self._locked():
+                return self._append(data)
+        except OSError as error:
+            raise SinkError(f"{self._folder} cannot be appended to ({error.strerror}); make room, or name another folder.") from error
+
+    def close(self) -> None:
+        """Lets go of the folder; a second call does nothing."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def __enter__(self) -> FileTopicWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        deadline = time.monotonic() + self._lock_timeout_s
+        while not _try_lock(self._lock):
+            if time.monotonic() > deadline:
+                raise PublishTimeout(
+                    f"{self._folder} has been locked by another writer for {self._lock_timeout_s:g} s; see who holds {_LOCK} in it and "
+                    "end or continue that process."
+                )
+            time.sleep(0.002)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _append(self, data: bytes) -> Offset:
+        segment = (segments(self._folder) or [0])[-1]
+        with self._opened(segment) as descriptor:
+            size = _end_torn_line(descriptor)
+            if size < self._segment_bytes or not data:
+                self._write(descriptor, data)
+                return Offset(segment, size + len(data))
+        with self._opened(segment + 1) as descriptor:
+            self._write(descriptor, data)
+            return Offset(segment + 1, len(data))
+
+    @contextlib.contextmanager
+    def _opened(self, segment: int) -> Iterator[int]:
+        descriptor = os.open(segment_path(self._folder, segment), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if self._sync:
+            os.fsync(descriptor)
+
+
+class FileTopicReader:
+    """Reads a file topic from any offset; sees what writers append meanwhile. A folder that does not exist yet is an empty topic."""
+
+    def __init__(self, folder: Path, topic: str | None = None, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        """`topic` is the name that positions carry; the folder's own name by default."""
+        self._folder = folder
+        self._topic = folder.name if topic is None else topic
+        self._limits = limits
+
+    def begin(self) -> Offset:
+        """The oldest offset there is."""
+        return Offset((segments(self._folder) or [0])[0], 0)
+
+    def end(self) -> Offset:
+        """The offset after the last complete line."""
+        numbers = segments(self._folder)
+        if not numbers:
+            return Offset(0, 0)
+        with open_segment(self._folder, numbers[-1]) as (descriptor, size):
+            return Offset(numbers[-1], last_newline(descriptor, size))
+
+    def read(
+        self, start: Offset | None = None, max_records: int | None = None, max_bytes: int | None = None, end: Offset | None = None
+    ) -> tuple[list[TopicRecord], Offset]:
+        """Complete lines from `start` (None: from the oldest), and the offset to go on from.
+
+        Stops before `end`, after `max_records` lines, or with the line that reaches `max_bytes`. Raises SinkError when lines after
+        `start` are gone.
+        """
+        records: list[TopicRecord] = []
+        offset, taken = start or self.begin(), 0
+        for record, after in self._walk(offset, end):
+            offset = after
+            if record is not None:
+                records.append(record)
+                taken += record.size
+            if len(records) == max_records or (max_bytes is not None and taken >= max_bytes):
+                break
+        return records, offset
+
+    def advance(self, start: Offset | None, max_records: int, max_bytes: int | None = None) -> Offset:
+        """The offset that `read` would return, without keeping any line."""
+        offset, count, taken = start or self.begin(), 0, 0
+        for record, after in self._walk(offset, None):
+            offset = after
+            count += record is not None
+            taken += record.size if record else 0
+            if count >= max_records or (max_bytes is not None and taken >= max_bytes):
+                break
+        return offset
+
+    def _walk(self, start: Offset, end: Offset | None) -> Iterator[tuple[TopicRecord | None, Offset]]:
+        """Each line with the offset after it; None with the offset of each further segment's beginning."""
+        # Listed before anything is read: only the last segment of this list can still grow, the others are read to their end.
+        numbers = segments(self._folder)
+        check_offset(self._folder, start, numbers)
+        for number in numbers:
+            if number < start.segment or (end is not None and number > end.segment):
+                continue
+            if number > start.segment:
+                yield None, Offset(number, 0)
+            first = start.byte if number == start.segment else 0
+            last = end.byte if end is not None and number == end.segment else None
+            yield from self._walk_segment(Offset(number, first), last, finished=number != numbers[-1])
+
+    def _walk_segment(self, start: Offset, end: int | None, *, finished: bool) -> Iterator[tuple[TopicRecord, Offset]]:
+        segment, byte = start
+        with open_segment(self._folder, segment, start.byte) as (descriptor, size):
+            for line in split_lines(read_blocks(descriptor, byte, size if end is None else min(size, end)), self._limits):
+                record = TopicRecord(Position(self._topic, segment, byte), line.value, line.size)
+                byte += line.size + 1
+                if line.ended:
+                    yield record, Offset(segment, byte)
+                elif finished and end is None:
+                    # Not written by us, for our writers end a torn line before they begin a new segment: the segment's end ends it.
+                    yield record, Offset(segment + 1, 0)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _end_torn_line(descriptor: int) -> int:
+    """Size of the segment, after an unended last line was given its newline."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.write(descriptor, b"\n")
+        size += 1
+    return size

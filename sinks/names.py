@@ -1,0 +1,58 @@
+"""What names of bundles, brokers and clusters must look like before anything is decided about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from sinks.contracts.fields import LONGEST_NAME
+from strategies.errors import WireError
+
+#: Two parts, or three as in the heartbeat names of old brokers, then the range. Any script is welcome, control characters are not.
+_PART = r"[^/\x00-\x1f\x7f]+"
+_BUNDLE = re.compile(rf"{_PART}/{_PART}(?:/{_PART})?/(0x[0-9a-fA-F]{{8}})_(0x[0-9a-fA-F]{{8}}|0x100000000)")
+_BROKER = re.compile(r"[^/\s\x00-\x1f\x7f]+:[0-9]{1,5}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@lru_cache(maxsize=2**17)
+def is_bundle(name: str) -> bool:
+    """Whether the name is tenant/namespace and a range whose lower end is below its upper end; the same names come again and again."""
+    match = _BUNDLE.fullmatch(name)
+    return match is not None and int(match[1], 16) < int(match[2], 16) and len(name) <= LONGEST_NAME
+
+
+@lru_cache(maxsize=2**14)
+def is_broker(name: str) -> bool:
+    """Whether the name reads host:port; the host may be written in any script."""
+    return len(name) <= LONGEST_NAME and _BROKER.fullmatch(name) is not None
+
+
+def check_bundles(names: Iterable[str], place: str) -> None:
+    """Raises WireError for the first name that is no bundle name; `place` is a path that names one entry, with {} for its key."""
+    for name in names:
+        if not is_bundle(name):
+            raise WireError(
+                "bundle-name",
+                f"{place.format(quoted(name))} is no bundle name: tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, with the lower end "
+                "below the upper; report the name as Pulsar's admin API prints it.",
+            )
+
+
+def check_broker(name: str, place: str) -> None:
+    """Raises WireError unless the name reads host:port."""
+    if not is_broker(name):
+        raise WireError("broker-id", f"{place} is {quoted(name)}, no broker id; send host:port of the broker's web service.")
+
+
+def check_cluster(name: str) -> None:
+    """Raises WireError for control characters: the name is printed, and is the key of every record that follows from this one."""
+    if _CONTROL.search(name):
+        raise WireError("cluster-name", f"$.cluster is {quoted(name)}, with control characters in it; send the plain name of the cluster.")
+
+
+def quoted(text: str, longest: int = 80) -> str:
+    """The text in quotes, printable and not longer than a line, for use in a sentence."""
+    shown = text if len(text) <= longest else text[:longest] + "…"
+    return '"' + "".join(c if c.isprintable() and c != '"' else f"\\u{ord(c):04x}" for c in shown) + '"'

@@ -1,0 +1,34 @@
+"""The job without Spark: records in order, rows out. Replays and back-tests use it, and Spark must give the same bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.origin import pack_origin
+from sinks.outputs import OutputRow, event_row, rejected_row
+from sinks.position import Position
+from sinks.wire import cluster_of, decode
+from strategies.engine import Engine, EngineSettings
+from strategies.errors import WireError
+from strategies.store import InMemoryStore
+
+
+class PlainLoop:
+    """Folds telemetry of any number of clusters, each with a store of its own. Raises SettingsError for settings nobody knows."""
+
+    def __init__(self, settings: EngineSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        self._engine = Engine(settings)
+        self._limits = limits
+        self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
+
+    def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
+        """Rows that follow from one record; `size` is given where `value` holds only its beginning."""
+        size = len(value) if size is None else size
+        value = clip(value, self._limits)
+        origin = pack_origin(position, value, size, compress=False)
+        try:
+            record = decode(value, origin, self._limits)
+        except WireError as error:
+            return [rejected_row(error, origin, cluster_of(value))]
+        return [event_row(event) for event in self._engine.fold(record, self._stores[record.cluster])]

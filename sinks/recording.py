@@ -1,0 +1,157 @@
+"""Recordings: telemetry as JSON Lines in a file, plain (.jsonl), .jsonl.gz or .jsonl.zst, or on standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol, cast
+
+import zstandard
+
+from strategies.errors import SinkError
+
+_BLOCK = 2**18
+_MAGIC = {b"\x1f\x8b": "gzip (.jsonl.gz)", b"\x28\xb5\x2f\xfd": "zstd (.jsonl.zst)"}
+
+
+def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
+    """The lines of a recording without their newlines, as they come; "-" is standard input. Raises SinkError, at once if it cannot open."""
+    if str(source) == "-":
+        return _lines(stdin or sys.stdin.buffer)
+    path = Path(source)
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise SinkError(f"{path} cannot be read ({error.strerror}); name a recording (.jsonl, .jsonl.gz or .jsonl.zst).") from error
+    return _guarded(path, stream)
+
+
+class Recording:
+    """A recording that is being written; a context manager. Lines are compressed as they come, the file is whole after `close`."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("wb")
+        except OSError as error:
+            raise SinkError(f"{path} cannot be written ({error.strerror}); name a file in a folder that this user may write.") from error
+        self._path = path
+        self._stream = _compressed(path, self._file)
+
+    def append(self, values: Iterable[bytes]) -> None:
+        """One line per value. Raises SinkError when the disk is full."""
+        try:
+            for value in values:
+                self._stream.write(value + b"\n")
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Finishes the file."""
+        try:
+            if self._stream is not self._file:
+                self._stream.close()
+            self._file.close()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _failed(self, error: OSError) -> SinkError:
+        return SinkError(f"{self._path} cannot be written ({error.strerror}); make room, or name another file.")
+
+
+def write_recording(path: Path | str) -> Recording:
+    """Begins a recording; the name's ending says how it is compressed. The same lines give the same bytes. Raises SinkError."""
+    return Recording(Path(path))
+
+
+class _Stream(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+    def close(self) -> None: ...
+
+
+def _compressed(path: Path, file: IO[bytes]) -> _Stream:
+    if path.suffix == ".gz":
+        # No name and no time in the header, so that the same lines give the same bytes.
+        return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+    if path.suffix == ".zst":
+        return cast(_Stream, zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(file, closefd=False))
+    return file
+
+
+def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines of a file, with every way in which it may be broken turned into one sentence that says how far it was good."""
+    count = 0
+    with stream:
+        try:
+            for line in _lines(_plain(path, stream)):
+                yield line
+                count += 1
+        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+            raise SinkError(
+                f"{path} is damaged after line {count} ({error}); copy it again, or decompress what is good into a .jsonl file."
+            ) from error
+
+
+def _plain(path: Path, stream: IO[bytes]) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=stream, mode="rb"))
+    if path.suffix == ".zst":
+        return io.BufferedReader(_ZstdStream(stream), _BLOCK)
+    begin = stream.read(4)
+    for magic, kind in _MAGIC.items():
+        if begin.startswith(magic):
+            raise SinkError(f"{path} is compressed with {kind}; give it that ending.")
+    stream.seek(0)
+    return stream
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """As soon as each is there; a last line without a newline counts."""
+    while line := stream.readline():
+        yield line[:-1] if line.endswith(b"\n") else line
+
+
+class _ZstdStream(io.RawIOBase):
+    """Decompresses one or more frames; unlike the library's own reader it notices that a file ends in the middle of one."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._begun = False
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready:
+            block = self._stream.read(_BLOCK)
+            if not block:
+                if self._begun and not self._frame.eof:
+                    raise EOFError("it ends in the middle of a zstd frame")
+                return 0
+            self._ready = memoryview(self._decompress(block))
+        taken = self._ready[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._ready = self._ready[len(taken) :]
+        return len(taken)
+
+    def _decompress(self, block: bytes) -> bytes:
+        out = []
+        while block:
+            if self._frame.eof:
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._begun = True
+            out.append(self._frame.decompress(block))
+            block = self._frame.unused_data if self._frame.eof else b""
+        return b"".join(out)

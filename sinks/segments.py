@@ -1,0 +1,95 @@
+"""The segments of a file topic: their names, their order, and where the last complete line ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from strategies.errors import SinkError
+
+_NAME = re.compile(r"segment-(\d{8,18})\.jsonl")
+_BLOCK = 2**18
+
+
+class Offset(NamedTuple):
+    """A place between two lines of a file topic: segment number and byte in it."""
+
+    segment: int
+    byte: int
+
+
+def segment_path(folder: Path, segment: int) -> Path:
+    return folder / f"segment-{segment:08d}.jsonl"
+
+
+def segments(folder: Path) -> list[int]:
+    """Numbers of the segments there are, ascending; none if the folder does not exist yet. Raises SinkError if it cannot be listed."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SinkError(f"{folder} cannot be listed ({error.strerror}); name a folder that this user may read.") from error
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+
+def last_newline(descriptor: int, size: int) -> int:
+    """The byte after the last newline within the first `size` bytes; 0 if there is none."""
+    end = size
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        found = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+@contextlib.contextmanager
+def open_segment(folder: Path, segment: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Descriptor and size of a segment, once it is sure that a line begins at `start`. Raises SinkError."""
+    path = segment_path(folder, segment)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise _gone(folder, Offset(segment, start)) from error
+    except OSError as error:
+        raise SinkError(f"{path} cannot be read ({error.strerror}); let this user read it.") from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if start > size or (start and os.pread(descriptor, 1, start - 1) != b"\n"):
+            raise _gone(folder, Offset(segment, start))
+        yield descriptor, size
+    finally:
+        os.close(descriptor)
+
+
+def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes from `start` to `end`, or to the end of the file if that comes first."""
+    while start < end and (block := os.pread(descriptor, min(_BLOCK, end - start), start)):
+        yield block
+        start += len(block)
+
+
+def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
+    """Raises SinkError unless every segment from `start` on is there; an empty topic has only its beginning."""
+    if not numbers and start == Offset(0, 0):
+        return
+    following = [number for number in numbers if number >= start.segment]
+    if not following or following[0] != start.segment:
+        raise _gone(folder, start)
+    for number, there in enumerate(following, start.segment):
+        if number != there:
+            raise _gone(folder, Offset(number, 0))
+
+
+def _gone(folder: Path, offset: Offset) -> SinkError:
+    name = segment_path(folder, offset.segment).name
+    return SinkError(
+        f"Offset {offset.segment}:{offset.byte} of {folder} is gone: {name} was deleted, cut or replaced. Put the segment back, or start "
+        "with a new checkpoint, which reads the topic from its oldest line."
+    )

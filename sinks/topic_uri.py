@@ -1,0 +1,72 @@
+"""Topics are named by URI and mean the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/ns/topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote, urlsplit
+
+from strategies.errors import SettingsError
+
+Scheme = Literal["file", "kafka", "pulsar"]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUri:
+    """`servers` is host:port (empty for files); `name` is the folder, the Kafka topic, or tenant/namespace/topic."""
+
+    scheme: Scheme
+    servers: str
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of a file topic. Raises SettingsError for a topic that needs a server."""
+        if self.scheme != "file":
+            raise SettingsError([f"{self}: {self.scheme} topics come with a later version; use file:///folder."])
+        return Path(self.name)
+
+    def __str__(self) -> str:
+        path = quote(self.name)
+        return f"file://{path}" if self.scheme == "file" else f"{self.scheme}://{self.servers}/{path}"
+
+
+def parse_topic(uri: str) -> TopicUri:
+    """Raises SettingsError with one complaint that says how the URI should look."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise _complaint(uri, f"is no URI ({error})") from error
+    if parts.scheme == "file":
+        return _file(uri, parts.netloc, unquote(parts.path))
+    if parts.scheme not in ("kafka", "pulsar"):
+        raise _complaint(uri, "has no scheme this program knows")
+    if not parts.hostname or port is None:
+        raise _complaint(uri, "names no host:port")
+    name = unquote(parts.path).strip("/")
+    levels = 1 if parts.scheme == "kafka" else 3
+    if len([part for part in name.split("/") if part]) != levels or name.count("/") != levels - 1:
+        raise _complaint(uri, "names no topic")
+    return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name)
+
+
+def file_topic_uri(folder: Path) -> str:
+    """The URI of a folder, as a setting would hold it."""
+    return str(TopicUri("file", "", str(folder.absolute())))
+
+
+def _file(uri: str, host: str, path: str) -> TopicUri:
+    if host not in ("", "localhost"):
+        raise _complaint(uri, "names a host; a file topic has three slashes")
+    if not path.startswith("/"):
+        raise _complaint(uri, "must name an absolute folder")
+    if path == "/" or "\0" in path:
+        raise _complaint(uri, "names no folder")
+    return TopicUri("file", "", path.rstrip("/"))
+
+
+def _complaint(uri: str, what: str) -> SettingsError:
+    shapes = "file:///folder, kafka://host:port/topic or pulsar://host:port/tenant/namespace/topic"
+    return SettingsError([f"{uri}: {what}; write {shapes}."])

@@ -1,0 +1,125 @@
+"""The wire format: bytes of a topic to records and back. Anything that cannot be decoded raises WireError, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from sinks.complaints import Contract, complaint, too_deep
+from sinks.contracts.commands import CommandRecord
+from sinks.contracts.outcomes import OutcomeRecord
+from sinks.contracts.rejected import RejectedRecord
+from sinks.contracts.rounds import RoundRecord
+from sinks.contracts.telemetry import KINDS, TelemetryMessage
+from sinks.decoding import to_outcome, to_record
+from sinks.encoding import (
+    encode_command,
+    encode_outcome,
+    encode_outcome_telemetry,
+    encode_rejected,
+    encode_round,
+    to_command,
+    to_round,
+)
+from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.origin import origin_size
+from strategies.errors import WireError
+from strategies.model import Command, Outcome, Round, TelemetryRecord
+
+__all__ = [
+    "RejectedRecord",
+    "WireLimits",
+    "clip",
+    "cluster_of",
+    "decode",
+    "decode_command",
+    "decode_outcome",
+    "decode_rejected",
+    "decode_round",
+    "encode_command",
+    "encode_outcome",
+    "encode_outcome_telemetry",
+    "encode_rejected",
+    "encode_round",
+]
+
+T = TypeVar("T")
+
+#: Deeper than this no contract goes. The limit must not depend on how deep the caller's own stack is, as Python's does.
+_DEEPEST = 400
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = np.zeros(256, dtype=np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+
+
+class _ClusterOnly(msgspec.Struct):
+    cluster: str
+
+
+_TELEMETRY = msgspec.json.Decoder(TelemetryMessage)
+_CLUSTER = msgspec.json.Decoder(_ClusterOnly)
+_COMMAND = msgspec.json.Decoder(CommandRecord)
+_ROUND = msgspec.json.Decoder(RoundRecord)
+_OUTCOME = msgspec.json.Decoder(OutcomeRecord)
+_REJECTED = msgspec.json.Decoder(RejectedRecord)
+
+
+def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> TelemetryRecord:
+    """One telemetry record. `origin` (see `pack_origin`, or empty) is carried along and knows the true size of a cut record."""
+    size = origin_size(origin) if origin else len(value)
+    if size > limits.max_record_bytes:
+        largest = limits.max_record_bytes
+        text = f"The record has {size} bytes, more than wire.max_record_bytes = {largest}; send smaller records or raise the limit."
+        raise WireError("too-large", text)
+    return to_record(_decode(_TELEMETRY, value, KINDS), origin)
+
+
+def cluster_of(value: bytes) -> str:
+    """The cluster a record names, if that much of it can be read; otherwise an empty string. For keys of rejected rows."""
+    try:
+        name = _CLUSTER.decode(value).cluster
+    except (ValueError, RecursionError):
+        return ""
+    return name if 0 < len(name) <= 512 and name.isprintable() else ""
+
+
+def decode_command(value: bytes) -> Command:
+    """One record of the COMMANDS topic. Raises WireError."""
+    return to_command(_decode(_COMMAND, value, CommandRecord))
+
+
+def decode_round(value: bytes) -> Round:
+    """One record of the ROUNDS topic. Raises WireError."""
+    return to_round(_decode(_ROUND, value, RoundRecord))
+
+
+def decode_outcome(value: bytes) -> Outcome:
+    """One record of the OUTCOMES topic. Raises WireError."""
+    return to_outcome(_decode(_OUTCOME, value, OutcomeRecord))
+
+
+def decode_rejected(value: bytes) -> RejectedRecord:
+    """One record of the REJECTED topic; `original` comes as bytes. Raises WireError."""
+    return _decode(_REJECTED, value, RejectedRecord)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:
+    if _nests_too_deep(value):
+        raise too_deep()
+    try:
+        if not value.isascii():
+            value.decode()  # the decoder looks only into strings that it keeps
+        return decoder.decode(value)
+    except (ValueError, RecursionError) as error:
+        raise complaint(value, contract, error) from error
+
+
+def _nests_too_deep(value: bytes) -> bool:
+    """Cheap for ordinary records: only one with hundreds of brackets is looked at more closely."""
+    if value.count(b"{") + value.count(b"[") <= _DEEPEST:
+        return False
+    brackets = np.frombuffer(value.translate(None, _NOT_BRACKETS), dtype=np.uint8)
+    return bool(np.cumsum(_STEPS[brackets], dtype=np.int32).max() > _DEEPEST)
