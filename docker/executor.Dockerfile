@@ -1,0 +1,31 @@
+# Everything that needs no Spark and no Java: replay, conformance, explain; later the collector and the executor.
+# From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.1.0 .
+
+FROM python:3.11.13-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv /opt/rebalancer
+ENV PATH=/opt/rebalancer/bin:$PATH
+COPY requirements/executor.lock requirements/executor.lock
+RUN pip install --no-cache-dir --require-hashes -r requirements/executor.lock
+COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY strategies strategies
+COPY sinks sinks
+COPY streaming streaming
+COPY simulation simulation
+COPY cli cli
+RUN pip install --no-cache-dir --no-deps .
+
+FROM python:3.11.13-slim-bookworm
+RUN useradd --uid 10001 --create-home rebalancer \
+    && install --directory --owner=rebalancer --group=rebalancer /var/lib/pulsar-rebalancer
+COPY --from=build /opt/rebalancer /opt/rebalancer
+COPY docker/rebalancer.toml /etc/pulsar-rebalancer/rebalancer.toml
+ENV PATH=/opt/rebalancer/bin:$PATH
+USER 10001
+WORKDIR /var/lib/pulsar-rebalancer
+VOLUME /var/lib/pulsar-rebalancer
+# Says that the installation is whole; whether work gets done is seen on the topics.
+HEALTHCHECK --interval=60s --timeout=10s CMD ["rebalancer", "--version"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["rebalancer"]
+CMD ["--help"]

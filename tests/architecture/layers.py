@@ -1,0 +1,165 @@
+"""Reads the imports of a source tree and says which of them cross the layers.
+
+cli → streaming → sinks → strategies, cli → simulation → strategies; libraries only where they are declared and needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+#: Package → the packages of this project it may import, itself included.
+LAYERS: Mapping[str, frozenset[str]] = {
+    "strategies": frozenset({"strategies"}),
+    "sinks": frozenset({"sinks", "strategies"}),
+    "streaming": frozenset({"streaming", "sinks", "strategies"}),
+    "simulation": frozenset({"simulation", "strategies"}),
+    "cli": frozenset({"cli", "streaming", "sinks", "simulation", "strategies"}),
+}
+
+#: Client libraries open connections; they are imported where one is opened, so that nobody needs those he does not use.
+CLIENTS = frozenset({"kafka", "pulsar", "httpx"})
+
+#: The deciding part sees no clock, no randomness, no environment, no files, no network and writes no logs.
+# fmt: off
+IMPURE = frozenset({
+    "asyncio", "builtins", "concurrent", "ctypes", "glob", "http", "importlib", "io", "logging", "multiprocessing",
+    "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3",
+    "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid", "warnings",
+})
+# fmt: on
+IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash", "id", "breakpoint", "__import__"})
+
+#: In these packages a shedding rule is known by the name in the settings only; the registry makes it.
+UNAWARE_OF_STRATEGIES = frozenset({"streaming", "sinks"})
+STRATEGY_KINDS = frozenset({"shedding", "placement", "filters", "splitting", "throttling"})
+OPEN_TO_ALL = frozenset({"registry", "contract"})
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import of `name` (dotted, as far as it is written) in `file` at `line`; `top` when it runs as soon as the module is imported."""
+
+    file: Path
+    line: int
+    name: str
+    top: bool
+
+    @property
+    def root(self) -> str:
+        return self.name.partition(".")[0]
+
+
+def violations(root: Path) -> list[str]:
+    """One line per forbidden import or call in the five packages below `root`, empty when the layers hold."""
+    found: list[str] = []
+    for package in LAYERS:
+        for file in modules(root / package):
+            tree = ast.parse(file.read_text("utf-8"), str(file))
+            found += [f"{file.relative_to(root)}:{line}: {text}" for line, text in sorted(module_violations(root, package, file, tree))]
+    return found
+
+
+def modules(folder: Path) -> list[Path]:
+    """All Python files below `folder`, in order of name."""
+    return sorted(folder.rglob("*.py"))
+
+
+def module_violations(root: Path, package: str, file: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    libraries = allowed_libraries(root, package)
+    for item in imports(file, tree):
+        reason = forbidden(package, item, libraries)
+        if reason:
+            yield item.line, reason
+    if package == "strategies":
+        for line, name in calls(tree):
+            if name in IMPURE_CALLS:
+                yield line, f"strategies is pure: no call of {name}()"
+
+
+def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | None:
+    """Why `package` must not import `item`, or None. `libraries`: roots of the third-party packages that it may use."""
+    if item.root in LAYERS:
+        return forbidden_inside(package, item)
+    if item.root in sys.stdlib_module_names:
+        impure = package == "strategies" and item.root in IMPURE
+        return f"strategies is pure: no {item.root}" if impure else None
+    if item.root not in libraries:
+        return f"{package} must not import {item.root} (see tests/architecture/layers.py and the dependencies in pyproject.toml)"
+    if item.name.startswith("numpy.random"):
+        return "randomness arrives as data: no numpy.random"
+    if package == "sinks" and item.root in CLIENTS and item.top:
+        return f"{item.root} is a client library: import it in the function that opens the connection"
+    return None
+
+
+def forbidden_inside(package: str, item: Import) -> str | None:
+    if item.root not in LAYERS[package]:
+        return f"{package} must not import {item.root}"
+    parts = item.name.split(".")
+    concrete = len(parts) > 2 and parts[0] == "strategies" and parts[1] in STRATEGY_KINDS and parts[2] not in OPEN_TO_ALL
+    if package in UNAWARE_OF_STRATEGIES and concrete:
+        return f"{package} names no concrete strategy ({item.name}): ask the registry"
+    return None
+
+
+def allowed_libraries(root: Path, package: str) -> frozenset[str]:
+    """Import names of the third-party packages `package` may use, from the dependencies that `root`/pyproject.toml declares."""
+    if package == "strategies":
+        return frozenset({"numpy"})
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = {distribution(line) for line in project["dependencies"]}
+    if package == "streaming":
+        declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {"py4j"}  # py4j comes with pyspark
+    names = {name for name, owners in packages_distributions().items() if declared & {distribution(owner) for owner in owners}}
+    return frozenset(names | ({"pydantic_core"} if "pydantic" in names else set()))
+
+
+def distribution(requirement: str) -> str:
+    """'Kafka_Python>=2; python_version < "4"' → 'kafka-python'."""
+    name = requirement
+    for mark in "[<>=!~; ":
+        name = name.partition(mark)[0]
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def imports(file: Path, tree: ast.Module) -> Iterator[Import]:
+    """Every import statement of a module, and every import_module("…") whose name is written out."""
+    late = {id(child) for function in ast.walk(tree) if is_function(function) for child in ast.walk(function) if child is not function}
+    late |= {id(child) for block in ast.walk(tree) if is_typing_block(block) for child in ast.walk(block)}
+    for node in ast.walk(tree):
+        for name in imported_names(node):
+            yield Import(file, getattr(node, "lineno", 0), name, id(node) not in late)
+
+
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+def is_typing_block(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            return [f"{module}.{alias.name}" for alias in names]
+        case ast.ImportFrom():
+            return ["a relative import"]  # no package has that name, so it is refused
+        case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function), args=[ast.Constant(value=str(name)), *_]):
+            return [name] if function in ("import_module", "__import__") else []
+    return []
+
+
+def calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of every call of a bare name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.lineno, node.func.id

@@ -1,0 +1,51 @@
+"""`rebalancer --help` answers at once, because it loads neither Spark nor numpy nor a client library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REBALANCER = Path(sys.executable).with_name("rebalancer")
+HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic", "kafka", "pulsar", "httpx"}
+
+#: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
+WHAT_HELP_LOADS = """
+import sys
+from cli.main import main
+sys.argv = ["rebalancer", "--help"]
+try:
+    main()
+except SystemExit as exit:
+    assert not exit.code, exit.code
+print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_help_loads_nothing_heavy() -> None:
+    answer = subprocess.run([sys.executable, "-c", WHAT_HELP_LOADS], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+
+    help_text, _, loaded = answer.stdout.partition("loaded:")
+    assert "run" in help_text
+    assert "cli" in loaded.split()
+    assert HEAVY & set(loaded.split()) == set()
+
+
+def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints how long it takes (0.4 s are wanted); a busy machine is no failure, so nothing is asserted about it."""
+    times = [seconds_of_help() for _ in range(3)]
+
+    with capsys.disabled():
+        print(f"\nrebalancer --help: {min(times):.2f} s")
+
+
+def seconds_of_help() -> float:
+    begin = time.perf_counter()
+    answer = subprocess.run([REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    seconds = time.perf_counter() - begin
+    assert answer.stdout.startswith("Usage: rebalancer")
+    return seconds

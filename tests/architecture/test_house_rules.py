@@ -1,0 +1,92 @@
+"""House rules that a program can check: what files are called, how long they get, where sentences stand, how edges are swapped."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.layers import LAYERS, modules
+
+ROOT = Path(__file__).parents[2]
+PACKAGE_MODULES = [file for package in LAYERS for file in modules(ROOT / package)]
+ALL_MODULES = PACKAGE_MODULES + [file for folder in ("tests", "benchmarks", "examples", "scripts") for file in modules(ROOT / folder)]
+
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+#: A file with such a name collects what nobody could name.
+NAMES_THAT_SAY_NOTHING = {"util", "utils", "helper", "helpers", "manager", "managers", "misc", "common"}
+
+
+def test_file_names_say_what_is_inside() -> None:
+    vague = [name(file) for file in ALL_MODULES if NAMES_THAT_SAY_NOTHING & set(file.stem.lower().split("_"))]
+    assert vague == []
+
+
+def test_no_module_is_two_modules() -> None:
+    too_long = {name(file): lines for file in ALL_MODULES if (lines := len(file.read_text("utf-8").splitlines())) > LONGEST_MODULE}
+    assert too_long == {}
+
+
+def test_no_function_is_two_functions() -> None:
+    too_long = [
+        f"{name(file)}:{node.lineno}: {node.name}"
+        for file in ALL_MODULES
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+    ]
+    assert too_long == []
+
+
+def test_a_module_opens_with_the_sentence_that_says_what_it_is_for() -> None:
+    silent = [name(file) for file in ALL_MODULES if not is_empty(file) and not opens_with_a_sentence(parsed(file))]
+    assert silent == []
+
+
+def test_public_names_of_the_packages_are_documented() -> None:
+    undocumented = [
+        f"{name(file)}:{node.lineno}: {node.name}"
+        for file in PACKAGE_MODULES
+        for node in parsed(file).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_") and not ast.get_docstring(node)
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("package", sorted(LAYERS))
+def test_what_a_package_exports_is_there(package: str) -> None:
+    module = importlib.import_module(package)
+    assert [exported for exported in getattr(module, "__all__", []) if not hasattr(module, exported)] == []
+
+
+def test_tests_swap_edges_through_arguments() -> None:
+    """No monkeypatching: what a test replaces can be replaced by a caller too."""
+    patching = [
+        f"{name(file)}:{node.lineno}"
+        for file in modules(ROOT / "tests")
+        for node in ast.walk(parsed(file))
+        if (isinstance(node, ast.arg) and node.arg in ("monkeypatch", "mocker"))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unittest"))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith("unittest") for alias in node.names))
+    ]
+    assert patching == []
+
+
+def name(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"), str(file))
+
+
+def is_empty(file: Path) -> bool:
+    return not file.read_text("utf-8").strip()
+
+
+def opens_with_a_sentence(tree: ast.Module) -> bool:
+    paragraph = (ast.get_docstring(tree) or "").split("\n\n")[0].strip()
+    return bool(re.search(r"[.:?!]$", paragraph))

@@ -1,0 +1,106 @@
+"""The layers hold, and the check that says so notices when they do not."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strategies.shedding.registry import SHEDDERS
+from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, violations
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_import_crosses_the_layers() -> None:
+    assert violations(ROOT) == []
+
+
+def test_every_package_is_there_to_be_read() -> None:
+    assert [package for package in LAYERS if not modules(ROOT / package)] == []
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "complaint"),
+    [
+        ("strategies", "import pyspark", "strategies must not import pyspark"),
+        ("strategies", "import orjson", "strategies must not import orjson"),
+        ("strategies", "from sinks import wire", "strategies must not import sinks"),
+        ("strategies", "import time", "strategies is pure: no time"),
+        ("strategies", "from random import random", "strategies is pure: no random"),
+        ("strategies", "print('moved')", "strategies is pure: no call of print()"),
+        ("strategies", "from . import model", "must not import a relative import"),
+        ("sinks", "from pyspark.sql import Row", "sinks must not import pyspark"),
+        ("sinks", "from streaming import settings", "sinks must not import streaming"),
+        ("sinks", "import kafka", "kafka is a client library"),
+        ("sinks", "from pulsar import Client", "pulsar is a client library"),
+        ("sinks", "try:\n    import httpx\nexcept ImportError:\n    pass", "httpx is a client library"),
+        ("sinks", "from strategies.shedding.threshold import ThresholdShedder", "names no concrete strategy"),
+        ("sinks", "import importlib\nimportlib.import_module('streaming.job')", "sinks must not import streaming"),
+        ("streaming", "from strategies.shedding import avg", "names no concrete strategy"),
+        ("streaming", "import cli", "streaming must not import cli"),
+        ("streaming", "def job():\n    from simulation import loop", "streaming must not import simulation"),
+        ("simulation", "import streaming.job", "simulation must not import streaming"),
+        ("simulation", "from sinks import wire", "simulation must not import sinks"),
+        ("cli", "def run():\n    import pyspark", "cli must not import pyspark"),
+        ("cli", "import yaml", "cli must not import yaml"),
+    ],
+)
+def test_a_forbidden_line_in_a_copy_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
+    copy = copy_of_the_packages(tmp_path)
+    (copy / package / "intruder.py").write_text(f'"""An intruder."""\n\n{line}\n', "utf-8")
+
+    found = [text for text in violations(copy) if text.startswith(f"{package}/intruder.py:")]
+
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("strategies", "import numpy as np"),
+        ("sinks", "def connect():\n    import kafka"),
+        ("sinks", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pulsar"),
+        ("sinks", "from strategies.shedding.registry import shedder"),
+        ("streaming", "from pyspark.sql import SparkSession"),
+        ("cli", "from streaming import job"),
+    ],
+)
+def test_what_is_allowed_is_not_complained_about(tmp_path: Path, package: str, line: str) -> None:
+    copy = copy_of_the_packages(tmp_path)
+    (copy / package / "guest.py").write_text(f'"""A guest."""\n\n{line}\n', "utf-8")
+
+    assert [text for text in violations(copy) if text.startswith(f"{package}/guest.py:")] == []
+
+
+def test_job_and_edges_know_no_strategy_by_name() -> None:
+    """Only settings say which rule decides: neither its name nor its class is written in streaming or sinks."""
+    names = {*SHEDDERS, *(entry.pulsar_class.rpartition(".")[2] for entry in SHEDDERS.values())}
+    told = [
+        f"{file.relative_to(ROOT)}:{line}: {word}"
+        for package in sorted(UNAWARE_OF_STRATEGIES)
+        for file in modules(ROOT / package)
+        for line, word in words(ast.parse(file.read_text("utf-8")))
+        if word in names
+    ]
+
+    assert told == []
+
+
+def copy_of_the_packages(folder: Path) -> Path:
+    for package in LAYERS:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every string and identifier of a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) | ast.Name(id=text) | ast.Attribute(attr=text):
+                yield node.lineno, text
