@@ -1,0 +1,153 @@
+"""`rebalancer replay`: decisions on a recording, by the plain loop or by Spark, or on records piped in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli import console, exits, options
+from cli.replay import decisions, imbalance, pipe, plain, report
+from cli.settings.load import Settings
+from sinks.outputs import OutputRow
+from sinks.recording import open_recording
+
+app = typer.Typer()
+
+EngineKind = Literal["plain", "spark"]
+
+
+@app.command()
+def replay(
+    recording: Annotated[str, typer.Argument(metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input.")],
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the three output topics as files here.")] = None,
+    engine: Annotated[EngineKind, typer.Option("--engine", help="Decide in this process, or in the streaming job.")] = "plain",
+    records_per_batch: Annotated[
+        int | None, typer.Option("--records-per-batch", metavar="N", help="With --engine spark: records in a micro-batch.")
+    ] = None,
+    shuffle_partitions: Annotated[
+        int | None, typer.Option("--shuffle-partitions", metavar="N", help="With --engine spark: partitions of the state.")
+    ] = None,
+    rejected: Annotated[
+        Path | None, typer.Option("--rejected", metavar="FILE", help="With -: write rejected records here as JSON lines.")
+    ] = None,
+    fail_on_imbalance: Annotated[
+        bool, typer.Option("--fail-on-imbalance", help="Exit 3 when a cluster's last round is less even than the strategy wants it.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Decide on a recording, or on records piped in, and show or keep the decisions.
+
+    With --out DIR, writes commands.jsonl, rounds.jsonl and rejected.jsonl and prints a summary; without, prints one line per decision.
+    The same recording and settings give the same bytes, whichever engine decides.
+
+    With - as the recording, reads records from standard input and answers on standard output: as each round closes, its commands, then
+    its round record, one JSON object per line, before more input is read. Rejected records are told on standard error.
+    """
+    flags = options.flags(job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions)
+    if recording == "-":
+        _refuse_with_pipe(out=out, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance)
+        _pipe(options.settings(config, overrides, *flags), rejected)
+        return
+    if rejected is not None:
+        raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
+    settings = options.settings(config, overrides, *flags)
+    source = _Counted(open_recording(recording))
+    answers = _answers(source, recording, settings, engine)
+    made = decisions.collect(_shown(answers, quiet=as_json or out is not None))
+    files = decisions.write(made, out) if out is not None else {}
+    _print_summary(_Replayed(recording, source.count, settings, made, files), as_json)
+    if fail_on_imbalance:
+        _fail_if_uneven(made, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    recording: str
+    records: int
+    settings: Settings
+    made: decisions.Decisions
+    files: Mapping[str, Path]
+
+
+class _Counted:
+    """Lines, counted as they pass."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = lines
+        self.count = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._lines:
+            self.count += 1
+            yield line
+
+
+def _answers(lines: Iterable[bytes], recording: str, settings: Settings, engine: EngineKind) -> Iterator[list[OutputRow]]:
+    topic = plain.topic_name(recording)
+    if engine == "plain":
+        return plain.decide(lines, topic, settings.engine, settings.job.wire)
+    from cli.replay import spark
+
+    return spark.decide(lines, topic, settings.engine, settings.job, console.progress)
+
+
+def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRow]:
+    for rows in answers:
+        for row in rows:
+            if not quiet:
+                print(decisions.line(row))
+            yield row
+
+
+def _print_summary(replayed: _Replayed, as_json: bool) -> None:
+    summaries = decisions.summarise(replayed.made)
+    if as_json:
+        body = report.as_json(
+            replayed.recording,
+            replayed.records,
+            replayed.settings.engine,
+            summaries=summaries,
+            decisions=replayed.made,
+            files=replayed.files,
+        )
+        console.print_json("replay", 1, body)
+        return
+    if not summaries:
+        console.out().print("Nothing was decided: no round closed and no record was rejected.")
+        return
+    console.out().print(report.as_table(summaries))
+    console.out().print("spread: highest minus lowest usage of the brokers, in percentage points")
+    if replayed.files:
+        console.out().print(f"written: {', '.join(str(path) for path in replayed.files.values())}", soft_wrap=True)
+
+
+def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:
+    limit = imbalance.limit_of(settings.engine)
+    found = [one for last in made.last_rounds() if (one := imbalance.imbalance(last, limit)) is not None]
+    for one in found:
+        console.progress(
+            f"{one.cluster}: a spread of {one.spread:.1f} points is above the {one.limit:g} that {settings.engine.strategy} wants"
+        )
+    if found:
+        raise typer.Exit(exits.IMBALANCED)
+
+
+def _pipe(settings: Settings, rejected: Path | None) -> None:
+    answers = plain.decide(open_recording("-"), plain.topic_name("-"), settings.engine, settings.job.wire)
+    with rejected.open("wb") if rejected is not None else nullcontext() as file:
+        pipe.answer(answers, sys.stdout.buffer, sys.stderr, file)
+
+
+def _refuse_with_pipe(**given: object) -> None:
+    for name, value in given.items():
+        if value not in (None, False, "plain"):
+            raise typer.BadParameter("not with - as the recording, which answers line by line", param_hint=f"--{name.replace('_', '-')}")

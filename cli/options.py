@@ -1,0 +1,32 @@
+"""Options that several commands share, so that they read and mean the same everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cli.settings.load import Settings
+
+Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", envvar="REBALANCER_CONFIG", help="Settings file (TOML).")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one setting, for example --set round.interval_ms=30000. Repeatable."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
+    """Checked settings of a command; `more` are `path=value` of its own flags and win. SettingsError carries all complaints."""
+    from cli.settings.load import load
+
+    return load(config, os.environ, [*(overrides or ()), *more])
+
+
+def flags(**values: object) -> list[str]:
+    """`path=value` for every flag that was given; a path's dots are written as double underscores."""
+    return [f"{path.replace('__', '.')}={value}" for path, value in values.items() if value is not None]

@@ -1,0 +1,115 @@
+"""What came of a replay: the rows of the three output topics, in an order that does not depend on how they were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sinks.outputs import OutputRow
+from sinks.wire import decode_command, decode_rejected, decode_round
+from strategies.describe import describe_command, describe_round
+from strategies.model import Round
+
+FILES: Mapping[str, str] = {"commands": "commands.jsonl", "rounds": "rounds.jsonl", "rejected": "rejected.jsonl"}
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All rows of a replay by kind, as JSON lines without line ends.
+
+    Commands and rounds are sorted by cluster, and within a cluster as they were decided; rejected records as they stand in the recording.
+    """
+
+    commands: tuple[OutputRow, ...]
+    rounds: tuple[OutputRow, ...]
+    rejected: tuple[OutputRow, ...]
+
+    def rows(self, kind: str) -> tuple[OutputRow, ...]:
+        return {"commands": self.commands, "rounds": self.rounds, "rejected": self.rejected}[kind]
+
+    def last_rounds(self) -> Iterator[Round]:
+        """The last round of every cluster."""
+        return (decode_round(value) for value in {row.key: row.value for row in self.rounds}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """One line of the summary; `first`, `last`: the rounds it began and ended with, None if no round closed."""
+
+    cluster: str
+    rounds: int
+    commands: int
+    rejected: int
+    first: Round | None
+    last: Round | None
+
+
+def collect(rows: Iterable[OutputRow]) -> Decisions:
+    """Sorts rows into the order of the files. A row that was published twice (same bytes) counts once."""
+    by_kind: dict[str, dict[OutputRow, None]] = {kind: {} for kind in FILES}
+    for row in rows:
+        by_kind[row.kind][row] = None
+    return Decisions(
+        commands=tuple(sorted(by_kind["commands"], key=_cluster)),
+        rounds=tuple(sorted(by_kind["rounds"], key=_cluster)),
+        rejected=tuple(sorted(by_kind["rejected"], key=_place)),
+    )
+
+
+def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
+    """Writes one file per kind, each complete or not at all. Creates the folder. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for kind, name in FILES.items():
+        written[kind] = folder / name
+        _replace(written[kind], [row.value for row in decisions.rows(kind)])
+    return written
+
+
+def summarise(decisions: Decisions) -> list[ClusterSummary]:
+    """One summary per cluster, and one with an empty name for rejected records that name none."""
+    clusters = dict.fromkeys(sorted(row.key for kind in FILES for row in decisions.rows(kind)))
+    return [_summary(cluster, decisions) for cluster in clusters]
+
+
+def line(row: OutputRow) -> str:
+    """One printable line about a row, which says of which cluster it is."""
+    if row.kind == "commands":
+        return f"{row.key}: {describe_command(decode_command(row.value))}"
+    if row.kind == "rounds":
+        return f"{row.key}: {describe_round(decode_round(row.value))}"
+    rejected = decode_rejected(row.value)
+    return f"rejected {rejected.code} at byte {rejected.offset} of {rejected.topic}: {rejected.text}"
+
+
+def _summary(cluster: str, decisions: Decisions) -> ClusterSummary:
+    rounds = [row.value for row in decisions.rounds if row.key == cluster]
+    return ClusterSummary(
+        cluster=cluster,
+        rounds=len(rounds),
+        commands=sum(row.key == cluster for row in decisions.commands),
+        rejected=sum(row.key == cluster for row in decisions.rejected),
+        first=decode_round(rounds[0]) if rounds else None,
+        last=decode_round(rounds[-1]) if rounds else None,
+    )
+
+
+def _cluster(row: OutputRow) -> str:
+    return row.key
+
+
+def _place(row: OutputRow) -> tuple[int, int]:
+    rejected = decode_rejected(row.value)
+    return rejected.partition, rejected.offset
+
+
+def _replace(path: Path, values: Sequence[bytes]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(value + b"\n" for value in values)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

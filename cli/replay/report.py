@@ -1,0 +1,87 @@
+"""The summary of a replay, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from cli.console import table
+from cli.replay.decisions import ClusterSummary, Decisions
+from sinks.wire import decode_rejected
+from strategies.engine import EngineSettings
+from strategies.model import Round
+
+UNKNOWN = "(none named)"
+
+
+def as_table(summaries: Sequence[ClusterSummary]) -> Table:
+    """One line per cluster; spread is max − min of the brokers' usage in percentage points."""
+    rows = [
+        [
+            summary.cluster or UNKNOWN,
+            str(summary.rounds),
+            str(summary.commands),
+            _points(summary.first),
+            _points(summary.last),
+            str(summary.rejected),
+        ]
+        for summary in summaries
+    ]
+    return table(
+        [
+            ("cluster", "left"),
+            ("rounds", "right"),
+            ("commands", "right"),
+            ("first spread", "right"),
+            ("last spread", "right"),
+            ("rejected", "right"),
+        ],
+        rows,
+    )
+
+
+def as_json(
+    recording: str,
+    records: int,
+    engine: EngineSettings,
+    *,
+    summaries: Sequence[ClusterSummary],
+    decisions: Decisions,
+    files: Mapping[str, Path],
+) -> dict[str, Any]:
+    """The same for programs; spreads are fractions."""
+    codes = Counter(decode_rejected(row.value).code for row in decisions.rejected)
+    return {
+        "recording": recording,
+        "records": records,
+        "strategy": engine.strategy,
+        "mode": engine.mode,
+        "rounds": len(decisions.rounds),
+        "commands": len(decisions.commands),
+        "rejected": {"total": len(decisions.rejected), "by_code": dict(sorted(codes.items()))},
+        "clusters": [
+            {
+                "cluster": summary.cluster or None,
+                "rounds": summary.rounds,
+                "commands": summary.commands,
+                "rejected": summary.rejected,
+                "first_spread": _spread(summary.first),
+                "last_spread": _spread(summary.last),
+            }
+            for summary in summaries
+        ],
+        "files": {kind: str(path) for kind, path in files.items()},
+    }
+
+
+def _points(record: Round | None) -> str:
+    return "–" if record is None else f"{record.spread.range * 100:.1f}"
+
+
+def _spread(record: Round | None) -> dict[str, float] | None:
+    return None if record is None else asdict(record.spread)

@@ -1,0 +1,74 @@
+"""The same recording through the streaming job: into a file topic, through Spark, and the rows back from the output topics."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.limits import WireLimits
+from sinks.origin import Origin
+from sinks.outputs import OutputRow
+from sinks.position import Position
+from sinks.topic_uri import file_topic_uri
+from sinks.wire import cluster_of, decode_rejected, encode_rejected
+from strategies.engine import EngineSettings
+from strategies.errors import WireError
+from streaming.settings import JobSettings, Topics
+
+#: So large that a recording stays one segment, and offsets are those of the recording.
+_ONE_SEGMENT = 2**62
+_LINES_AT_ONCE = 256
+
+
+def decide(
+    lines: Iterable[bytes], topic: str, engine: EngineSettings, job: JobSettings, say: Callable[[str], None]
+) -> Iterator[list[OutputRow]]:
+    """All rows, after the job has seen all lines. Needs Java and about as much free disk as the uncompressed recording."""
+    from streaming.job import run_job
+
+    with tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
+        folder = Path(scratch)
+        placed = _placed(job, folder)
+        count = _fill(folder / "telemetry", lines)
+        say(f"{count} records in a temporary topic, starting Spark")
+        run_job(placed, engine, drain=True)
+        yield _read(folder, topic, job.wire)
+
+
+def _placed(job: JobSettings, folder: Path) -> JobSettings:
+    """The job's settings with everything it reads and writes below a scratch folder."""
+    topics = Topics(**{name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+    return replace(job, topics=topics, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
+
+
+def _fill(folder: Path, lines: Iterable[bytes]) -> int:
+    count, rest = 0, iter(lines)
+    with FileTopicWriter(folder, _ONE_SEGMENT) as writer:
+        while some := list(islice(rest, _LINES_AT_ONCE)):
+            writer.append(some)
+            count += len(some)
+    return count
+
+
+def _read(folder: Path, topic: str, limits: WireLimits) -> list[OutputRow]:
+    rows = [OutputRow("commands", cluster_of(value), value) for value in _values(folder / "commands", limits)]
+    rows += [OutputRow("rounds", cluster_of(value), value) for value in _values(folder / "rounds", limits)]
+    return rows + [_renamed(value, topic) for value in _values(folder / "rejected", limits)]
+
+
+def _values(folder: Path, limits: WireLimits) -> list[bytes]:
+    """Outputs are our own: they may be larger than what is accepted from others."""
+    wide = replace(limits, max_record_bytes=2**40)
+    return [record.value for record in FileTopicReader(folder, limits=wide).read()[0]]
+
+
+def _renamed(value: bytes, topic: str) -> OutputRow:
+    """A rejected row that names the recording instead of the temporary topic."""
+    row = decode_rejected(value)
+    origin = Origin(Position(topic, row.partition, row.offset), row.original, row.size)
+    cluster = row.cluster or ""
+    return OutputRow("rejected", cluster, encode_rejected(WireError(row.code, row.text), origin, cluster))
