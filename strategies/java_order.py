@@ -1,0 +1,120 @@
+"""The order in which Java's hash maps hand out their keys, which decides ties and the last bits of sums in parity mode.
+
+Source of the rule: `java.util.HashMap` and `java.util.concurrent.ConcurrentHashMap` of Java 17 with `String` keys. A table of n
+buckets keeps a key in bucket `spread & (n - 1)` and is walked bucket by bucket. Keys are given in the order of insertion, without
+repetitions. Not covered: buckets of more than eight keys in a table of 64 or more, which Java turns into trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strategies.model import Floats, Ints
+
+INITIAL_TABLE = 16
+#: Below this table size a crowded bucket makes Java double the table.
+_TREES_FROM = 64
+_CROWD = 8
+#: Names longer than this are hashed one by one, so that one giant does not widen the table of all.
+_WIDE = 256
+_CHUNK = 1 << 16
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` as an unsigned 32-bit number: over UTF-16 units, so that one emoji counts as two."""
+    value = 0
+    for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
+def concurrent_hash_map_order(names: Sequence[str]) -> Ints:
+    """int64[n]: positions of `names` in the order a fresh ConcurrentHashMap walks them."""
+    spread, size, filled = _spreads(names), INITIAL_TABLE, 0
+    table = np.empty(0, dtype=np.int64)
+    while filled < len(names):
+        stop = min(len(names), size * 3 // 4)
+        crowded = _first_crowded(spread, size, filled, stop)
+        stop = stop if crowded is None else crowded
+        table = _by_bucket(np.concatenate([table, np.arange(filled, stop)]), spread, size)
+        filled, enough = stop, 0 if crowded is None else 4 * size
+        while filled * 4 >= size * 3 or size * 3 < enough * 4:
+            table, size = _transfer(table, spread, size), size * 2
+    return table
+
+
+def hash_map_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
+    """int64[n]: positions in the order a HashMap walks them, and its table size afterwards.
+
+    `table_size` is what an earlier use left behind: a map that is cleared keeps its table.
+    """
+    spread, size, filled = _spreads(names), table_size, 0
+    while filled < len(names):
+        stop = min(len(names), size * 3 // 4 + 1)
+        crowded = _first_crowded(spread, size, filled, stop)
+        filled = stop if crowded is None else crowded
+        size *= 1 if crowded is None else 2
+        size *= 2 if filled * 4 > size * 3 else 1
+    return _by_bucket(np.arange(len(names)), spread, size), size
+
+
+def double_keys(values: Floats) -> Ints:
+    """int64[n] that order and equal each other as `Double.compare` does: −0.0 before 0.0, NaN equal to NaN and greatest."""
+    bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.int64)
+    # The quiet NaN numpy writes is positive, so flipping the magnitude of negative numbers is all it takes.
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
+def _spreads(names: Sequence[str]) -> Ints:
+    """int64[n]: Java's hashes with their upper half folded into the lower one, as both maps use them."""
+    chunks = [_hashes(names[start : start + _CHUNK]) for start in range(0, len(names), _CHUNK)]
+    hashes = np.concatenate(chunks) if chunks else np.empty(0, dtype=np.uint32)
+    return (hashes ^ (hashes >> np.uint32(16))).astype(np.int64)
+
+
+def _hashes(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    plain = [name if len(name) <= _WIDE and (name.isascii() or max(name) <= "\uffff") else "" for name in names]
+    lengths = np.array([len(name) for name in plain], dtype=np.int64)
+    width = max(1, int(lengths.max(initial=0)))
+    units = np.array(plain, dtype=f"U{width}").view(np.uint32).reshape(len(plain), width)
+    value = np.zeros(len(plain), dtype=np.uint32)
+    for column in range(width):
+        value = np.where(column < lengths, value * np.uint32(31) + units[:, column], value)
+    for index, name in enumerate(names):
+        if len(name) != lengths[index]:
+            value[index] = java_hash(name)
+    return value
+
+
+def _by_bucket(table: Ints, spread: Ints, size: int) -> Ints:
+    """Keys are appended to their bucket, so a stable sort puts newcomers behind those that were there."""
+    return table[np.argsort(spread[table] & (size - 1), kind="stable")]
+
+
+def _first_crowded(spread: Ints, size: int, filled: int, stop: int) -> int | None:
+    """How many keys are in the table when one of those from `filled` on is the ninth of its bucket; None when no bucket gets there."""
+    if size >= _TREES_FROM:
+        return None
+    counts = [0] * size
+    for index, bucket in enumerate((spread[:stop] & (size - 1)).tolist()):
+        counts[bucket] += 1
+        if index >= filled and counts[bucket] > _CROWD:
+            return index + 1
+    return None
+
+
+def _transfer(table: Ints, spread: Ints, size: int) -> Ints:
+    """The table after doubling. Of each bucket, the longest tail that stays together keeps its order behind the others, which come out
+    in reverse: they are re-linked one by one at the front of their new bucket.
+    """
+    bucket = spread[table] & (2 * size - 1)
+    old, position = bucket & (size - 1), np.arange(len(table))
+    starts_run = np.ones(len(table), dtype=bool)
+    starts_run[1:] = bucket[1:] != bucket[:-1]
+    run = np.maximum.accumulate(np.where(starts_run, position, 0))
+    last_of_old = np.searchsorted(old, old, side="right") - 1
+    in_last_run = run == run[last_of_old]
+    place = np.where(in_last_run, len(table) + position, len(table) - 1 - position)
+    return table[np.argsort(bucket * (2 * len(table)) + place)]

@@ -1,0 +1,192 @@
+"""AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan keyed by a bundle's averages.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. What it remembers: hit counts per broker (kept for brokers
+that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `avg`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from strategies.java_order import INITIAL_TABLE, concurrent_hash_map_order, double_keys, hash_map_order
+from strategies.model import BrokerLoad, BundleLoads, ClusterMemory, ClusterView, Decision, Floats, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.avg_rule import (
+    AvgSettings,
+    Hits,
+    Pair,
+    close_together,
+    need_of,
+    nothing_fits,
+    too_little_traffic,
+    transfer,
+    waiting_for_hits,
+)
+from strategies.shedding.candidates import JavaTies, bundles_left_alone, candidates, column, must_stay, that_fit
+from strategies.shedding.recall import hit_counts, with_hit_counts
+from strategies.usage import weighted_usage, weighted_usages
+
+_SCORES = "avg-scores"
+#: Java never removes a planned destination. Nothing in a round reads an old one, so the oldest make room at last.
+_PLANNED_AT_MOST = 100_000
+
+
+def plan_key(short: Floats, long: Floats, short_samples: int, long_samples: int, topics: int) -> str:
+    """What stands for a bundle in the plan: the value of its averages, so equal bundles share one entry (`BundleData.equals`)."""
+    averages = np.concatenate([short, long])
+    averages = np.where(np.isnan(averages), np.nan, averages).astype("<f8")
+    counts = np.array([short_samples, long_samples, topics], dtype="<i8")
+    return blake2b(averages.tobytes() + counts.tobytes(), digest_size=16).hexdigest()
+
+
+@dataclass
+class _Counters:
+    """Java's two hit maps while a round works on them."""
+
+    high: dict[str, int]
+    low: dict[str, int]
+
+    def forget(self, pair: Pair) -> None:
+        for broker in (pair.under.broker, pair.over.broker):
+            self.high.pop(broker, None)
+            self.low.pop(broker, None)
+
+    def hit(self, pair: Pair, urgent: bool) -> None:
+        for broker in (pair.under.broker, pair.over.broker):
+            self.low[broker] = self.low.get(broker, 0) + 1
+            if urgent:
+                self.high[broker] = self.high.get(broker, 0) + 1
+            else:
+                self.high.pop(broker, None)
+
+    def look_up(self, pair: Pair, settings: AvgSettings) -> Hits:
+        """Java's look-ups leave a zero behind, and the ones after a positive answer are not made."""
+        under, over = pair.under.broker, pair.over.broker
+        high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
+        low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
+        return Hits(high, low)
+
+
+@dataclass(frozen=True)
+class ParityAvgShedder:
+    """Pairs brokers from both ends of the score list and moves a part of the traffic difference when a pair was hit often enough."""
+
+    settings: AvgSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing: Java's AvgShedder ignores the call, so counters of brokers that left live on."""
+        return memory
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; every decision goes to where the plan, keyed by value, sends its bundle afterwards."""
+        brokers, scores, size = self._sorted(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
+        high, low = hit_counts(memory)
+        counters = _Counters(high, low)
+        pairs, near = self._pairs(brokers, scores, counters)
+        skips = close_together(near, self.settings)
+        if not pairs:
+            counters = _Counters({}, {})
+        decisions, planned, more = self._move(pairs, counters, view)
+        cluster = _remembered(memory.cluster, planned, size)
+        remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
+        return Shedding(decisions, tuple(skips + more), remembered)
+
+    def _sorted(self, view: ClusterView, table_size: int) -> tuple[list[BrokerLoad], list[float], int]:
+        """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map."""
+        walk = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
+        order, size = hash_map_order([view.brokers[index].broker for index in walk], table_size)
+        brokers = [view.brokers[walk[index]] for index in order.tolist()]
+        scores = weighted_usages([broker.figures for broker in brokers], self.weights) * 100
+        by_score = np.argsort(double_keys(scores), kind="stable").tolist()
+        return [brokers[index] for index in by_score], scores[by_score].tolist(), size
+
+    def _pairs(self, brokers: list[BrokerLoad], scores: list[float], counters: _Counters) -> tuple[list[Pair], list[Pair]]:
+        """Pairs that are too far apart, and those that are not; counts the hits."""
+        kept, near = [], []
+        for low in range((len(brokers) + 1) // 2):
+            high = len(brokers) - 1 - low
+            pair = Pair(brokers[low], brokers[high], scores[low], scores[high])
+            if pair.difference < self.settings.low_threshold:
+                counters.forget(pair)
+                near.append(pair)
+            else:
+                counters.hit(pair, urgent=not pair.difference < self.settings.high_threshold)
+                kept.append(pair)
+        return kept, near
+
+    def _move(self, pairs: list[Pair], counters: _Counters, view: ClusterView) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
+        ties = JavaTies(view)
+        planned: dict[str, str] = {}
+        picks: list[tuple[Decision, str]] = []
+        skips: list[Skip] = []
+        for pair in pairs:
+            hits = counters.look_up(pair, self.settings)
+            if not hits.fires(self.settings):
+                skips.append(waiting_for_hits(pair, hits, self.settings))
+                continue
+            counters.forget(pair)
+            leaving, staying = self._relieve(pair, hits, ties)
+            planned.update((key, pair.under.broker) for _, key in leaving)
+            picks += leaving
+            skips += staying
+        return _as_executed(picks, planned), planned, skips
+
+    def _relieve(self, pair: Pair, hits: Hits, ties: JavaTies) -> tuple[list[tuple[Decision, str]], list[Skip]]:
+        """Bundles that leave, each with its key in the plan. A broker's sole bundle leaves too: Java only warns."""
+        need = need_of(pair, self.settings)
+        if need is None:
+            return [], [too_little_traffic(pair, self.settings)]
+        loads, source = pair.over.bundles, pair.over.broker
+        found = candidates(loads, ties.view.cooling, "parity")
+        metric = column(loads, need.metric)[list(found.rows)]
+        names = [loads.names[row] for row in found.rows]
+        picked = ties.pick(names, metric, that_fit(need.amount))
+        leaving = [
+            (
+                transfer(names[position], float(metric[position]), pair=pair, hits=hits, need=need, settings=self.settings),
+                _key(loads, found.rows[position]),
+            )
+            for position in picked
+        ]
+        gone = frozenset(picked)
+        others = [name for position, name in enumerate(names) if position not in gone]
+        skips = [*must_stay(source, found), *bundles_left_alone(source, "does-not-fit", need.rest, others)]
+        return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
+
+
+def _key(loads: BundleLoads, row: int) -> str:
+    samples = int(loads.short_samples[row]), int(loads.long_samples[row])
+    return plan_key(loads.short[row], loads.long[row], *samples, int(loads.topics[row]))
+
+
+def _as_executed(picks: list[tuple[Decision, str]], planned: Mapping[str, str]) -> tuple[Decision, ...]:
+    """Source brokers in the order of a new result multimap; of bundles with equal averages, the last pick's destination counts for all."""
+    sources = list(dict.fromkeys(decision.source for decision, _ in picks))
+    order, _ = hash_map_order(sources)
+    rank = {sources[index]: position for position, index in enumerate(order.tolist())}
+    decided = [decision if decision.destination == planned[key] else _sent_elsewhere(decision, planned[key]) for decision, key in picks]
+    return tuple(sorted(decided, key=lambda decision: rank[decision.source]))
+
+
+def _sent_elsewhere(decision: Decision, destination: str) -> Decision:
+    text = f"{decision.text}, or rather to {destination}, where a bundle with the same averages is sent"
+    return replace(decision, destination=destination, text=text)
+
+
+def _remembered(cluster: ClusterMemory, planned: Mapping[str, str], size: int) -> ClusterMemory:
+    if planned:
+        merged = {**cluster.planned, **planned}
+        newest = dict(list(merged.items())[-_PLANNED_AT_MOST:]) if len(merged) > _PLANNED_AT_MOST else merged
+        cluster = replace(cluster, planned=newest)
+    if cluster.table_sizes.get(_SCORES, INITIAL_TABLE) != size:
+        cluster = replace(cluster, table_sizes={**cluster.table_sizes, _SCORES: size})
+    return cluster

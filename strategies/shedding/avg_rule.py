@@ -1,0 +1,192 @@
+"""What both forms of AvgShedder share: its settings, its pairs, how much a pair should move, and the sentences that explain it.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.settings import Setting
+from strategies.shedding.wording import broker_skips, mib, msgs
+
+Metric = Literal["msg_rate", "msg_throughput"]
+
+
+@dataclass(frozen=True, slots=True)
+class AvgSettings:
+    """Settings of AvgShedder, with Pulsar's defaults. Scores are usages in percent."""
+
+    low_threshold: Annotated[
+        float,
+        Setting("Difference of two paired brokers that counts as a hit", "points", "loadBalancerAvgShedderLowThreshold", ge=0, le=100),
+    ] = 15
+    high_threshold: Annotated[
+        float,
+        Setting("Difference that counts as an urgent hit", "points", "loadBalancerAvgShedderHighThreshold", ge=0, le=100),
+    ] = 40
+    hit_count_low: Annotated[
+        int,
+        Setting("Hits after which a pair acts", "samples", "loadBalancerAvgShedderHitCountLowThreshold", ge=1, le=1_000_000),
+    ] = 8
+    hit_count_high: Annotated[
+        int,
+        Setting("Urgent hits after which a pair acts", "samples", "loadBalancerAvgShedderHitCountHighThreshold", ge=1, le=1_000_000),
+    ] = 2
+    max_unload: Annotated[
+        float,
+        Setting("Part of the difference in traffic that moves at once", "fraction", "maxUnloadPercentage", ge=0, le=1),
+    ] = 0.2
+    min_msg_rate: Annotated[
+        float,
+        Setting("A smaller message rate to move is not worth it", "msg/s", "minUnloadMessage", ge=0, le=1e15),
+    ] = 1000
+    min_throughput: Annotated[
+        float,
+        Setting("A smaller throughput to move is not worth it", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
+    ] = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two brokers that are far apart: `under` has the lower score, `over` the higher one."""
+
+    under: BrokerLoad
+    over: BrokerLoad
+    under_score: float
+    over_score: float
+
+    @property
+    def difference(self) -> float:
+        return self.over_score - self.under_score
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How often the brokers of a pair were hit; the larger count of the two decides."""
+
+    high: int
+    low: int
+
+    def fires(self, settings: AvgSettings) -> bool:
+        return self.high >= settings.hit_count_high or self.low >= settings.hit_count_low
+
+    def code(self, settings: AvgSettings) -> str:
+        """Which of the two counts was reached."""
+        return "far-apart" if self.high >= settings.hit_count_high else "apart-for-long"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How much should move from one broker of a pair to the other, and in which unit."""
+
+    metric: Metric
+    amount: float
+
+    def shown(self, amount: float) -> str:
+        return msgs(amount) if self.metric == "msg_rate" else mib(amount)
+
+    @property
+    def rest(self) -> str:
+        """Why bundles of the fuller broker stay."""
+        return f"it is idle, or more than what is left of the {self.shown(self.amount)} to move when its turn comes, heaviest first"
+
+
+def need_of(pair: Pair, settings: AvgSettings) -> Need | None:
+    """A part of the difference in message rate or, where that is small, in throughput; None when both are."""
+    over, under = pair.over.figures.traffic, pair.under.figures.traffic
+    rate = (over.msg_rate - under.msg_rate) * settings.max_unload
+    throughput = (over.msg_throughput - under.msg_throughput) * settings.max_unload
+    if rate > settings.min_msg_rate:
+        return Need("msg_rate", rate)
+    if throughput > settings.min_throughput:
+        return Need("msg_throughput", throughput)
+    return None
+
+
+def apart(pair: Pair) -> str:
+    """`b5 at 80.0 % is 60.0 points above b1 at 20.0 %`"""
+    return (
+        f"{pair.over.broker} at {pair.over_score:.1f} % is {pair.difference:.1f} points above "
+        f"{pair.under.broker} at {pair.under_score:.1f} %"
+    )
+
+
+def transfer(bundle: str, load: float, *, pair: Pair, hits: Hits, need: Need, settings: AvgSettings) -> Decision:
+    """A bundle that goes from the fuller broker of a pair to the emptier one."""
+    destination = pair.under.broker
+    counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
+    text = f"{apart(pair)} after {counted} hits in a row: {need.shown(load)} of the {need.shown(need.amount)} to move go to {destination}"
+    evidence: Evidence = {
+        "over_score": pair.over_score,
+        "under_score": pair.under_score,
+        "hits_high": hits.high,
+        "hits_low": hits.low,
+        "metric": need.metric,
+        "to_move": need.amount,
+        "bundle_load": load,
+        "paired_with": pair.under.broker,
+    }
+    return Decision(bundle, pair.over.broker, destination, hits.code(settings), text, evidence)
+
+
+def close_together(pairs: Sequence[Pair], settings: AvgSettings) -> list[Skip]:
+    """Brokers whose pair is near enough; an odd one out is its own partner."""
+    said = {}
+    for pair in pairs:
+        for broker in (pair.under, pair.over):
+            said[broker.broker] = pair
+    names = list(said)
+    limit = f"less than {settings.low_threshold:g} points apart"
+    return broker_skips(
+        "close-together",
+        names,
+        lambda index: _near(said[names[index]], limit),
+        lambda: f"{len(names):,} brokers are {limit} from the one they are compared with",
+        {"low_threshold": settings.low_threshold},
+    )
+
+
+def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings) -> Skip:
+    """Far apart, but not yet for long enough."""
+    text = (
+        f"{apart(pair)}, with {hits.low} of {settings.hit_count_low} hits at {settings.low_threshold:g} points "
+        f"and {hits.high} of {settings.hit_count_high} at {settings.high_threshold:g}"
+    )
+    evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
+    return Skip("broker", _both(pair), "waiting-for-hits", text, None, evidence)
+
+
+def too_little_traffic(pair: Pair, settings: AvgSettings) -> Skip:
+    """The traffic of the two does not differ enough to even their usage out with it."""
+    over, under = pair.over.figures.traffic, pair.under.figures.traffic
+    text = (
+        f"{apart(pair)}, but {settings.max_unload:g} of the difference of {msgs(over.msg_rate - under.msg_rate)} and "
+        f"{mib(over.msg_throughput - under.msg_throughput)} is not more than the {msgs(settings.min_msg_rate)} or "
+        f"{mib(settings.min_throughput)} that are worth moving"
+    )
+    return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
+
+
+def nothing_fits(pair: Pair, need: Need) -> Skip:
+    """The pair is due, but there is no bundle of the right size."""
+    text = f"{apart(pair)}, but none of its bundles that may move is within the {need.shown(need.amount)} to move"
+    return Skip("broker", _both(pair), "nothing-fits", text, None, {"to_move": need.amount})
+
+
+def sole_bundle(pair: Pair) -> Skip:
+    """The pair is due, but moving the only bundle moves the whole load along."""
+    return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle to part with")
+
+
+def _near(pair: Pair, limit: str) -> str:
+    if pair.under is pair.over:
+        return f"it is in the middle at {pair.over_score:.1f} %, with nobody left to compare it with"
+    return f"{apart(pair)}: {limit}"
+
+
+def _both(pair: Pair) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((pair.over.broker, pair.under.broker)))

@@ -1,0 +1,147 @@
+"""Which bundles of a broker may leave, heaviest first, and how many of them do: shared by all shedders of the modular load manager.
+
+Source of the rule: the candidate streams of OverloadShedder, ThresholdShedder, UniformLoadShedder and AvgShedder of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from strategies.java_order import concurrent_hash_map_order, double_keys, hash_map_order
+from strategies.model import BrokerLoad, BundleLoads, ClusterView, Floats, Ints, Skip
+from strategies.settings import Mode
+from strategies.system_bundles import is_system_bundle
+
+#: A picker looks at the loads of the candidates, heaviest first, and answers with the positions it takes.
+Picker = Callable[[Sequence[float]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Bundles of one broker that may leave (`rows` into its table), and those that must stay."""
+
+    rows: tuple[int, ...]
+    cooling: tuple[str, ...]
+    system: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+
+
+def candidates(loads: BundleLoads, cooling: Collection[str], mode: Mode, taken: Collection[str] = ()) -> Candidates:
+    """The common candidate list, in table order. `taken`: bundles that were picked already, in the same round, from another broker."""
+    movable: list[int] = []
+    resting: list[str] = []
+    system: list[str] = []
+    gone: list[str] = []
+    for row, name in enumerate(loads.names):
+        if is_system_bundle(name, mode):
+            system.append(name)
+        elif name in cooling:
+            resting.append(name)
+        elif name in taken:
+            gone.append(name)
+        else:
+            movable.append(row)
+    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone))
+
+
+def column(loads: BundleLoads, metric: str) -> Floats:
+    """float64[n]: `msg_rate` or `msg_throughput` of a table. NaN and infinities pass through quietly."""
+    with np.errstate(all="ignore"):
+        values: Floats = getattr(loads, metric)
+        return values
+
+
+def at_least(minimum: float) -> Picker:
+    """Takes one after the other while less than `minimum` is marked, and the heaviest in any case."""
+
+    def pick(loads: Sequence[float]) -> list[int]:
+        marked, taken = 0.0, 0
+        for load in loads:
+            if taken and not marked < minimum:
+                break
+            marked += load
+            taken += 1
+        return list(range(taken))
+
+    return pick
+
+
+def that_fit(need: float) -> Picker:
+    """Takes every load above zero that fits into what is left of `need`."""
+
+    def pick(loads: Sequence[float]) -> list[int]:
+        left, taken = need, []
+        for position, load in enumerate(loads):
+            if 0 < load <= left:
+                left -= load
+                taken.append(position)
+        return taken
+
+    return pick
+
+
+@dataclass(frozen=True)
+class JavaTies:
+    """Breaks ties between bundles as Java does: by the walk over a fresh HashMap that was filled walking a ConcurrentHashMap.
+
+    The walk needs the name of every bundle of the cluster, so it is made when the first tie matters and not before.
+    """
+
+    view: ClusterView
+
+    @cached_property
+    def rank(self) -> dict[str, int]:
+        names = self.view.bundle_names
+        walked = [names[index] for index in concurrent_hash_map_order(names).tolist()]
+        looked_at = [name for name in walked if not is_system_bundle(name, "parity")]
+        order, _ = hash_map_order(looked_at)
+        return {looked_at[index]: position for position, index in enumerate(order.tolist())}
+
+    def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
+        """Positions of `names` that the picker takes, in Java's order: heaviest first, `Double.compare` deciding what is equal."""
+        keys = double_keys(loads)
+        order = np.argsort(-keys, kind="stable")
+        picked = picker(loads[order].tolist())
+        if _tie_matters(keys[order], picked):
+            ranks = np.array([self.rank[name] for name in names], dtype=np.int64)
+            order = np.lexsort((ranks, -keys))
+        chosen: list[int] = order[picked].tolist()
+        return chosen
+
+
+def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -> list[int]:
+    """Positions of `names` that the picker takes; heaviest first, equally heavy ones by name."""
+    order = sorted(range(len(names)), key=lambda index: (-loads[index], names[index]))
+    return [order[position] for position in picker([loads[index] for index in order])]
+
+
+def ordinary_bundles(broker: BrokerLoad) -> int:
+    """How many bundles of a broker are not Pulsar's own; bundles without averages cannot be told apart and count as ordinary."""
+    names = broker.bundles.names
+    known = sum(not is_system_bundle(name, "fixed") for name in names)
+    return known + max(0, broker.figures.bundle_count - len(names))
+
+
+def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) -> list[Skip]:
+    """The skip that all these bundles share; none for no bundles."""
+    return [Skip("bundle", tuple(names), code, text, broker)] if names else []
+
+
+def must_stay(broker: str, found: Candidates) -> list[Skip]:
+    """Skips of the bundles that were no candidates."""
+    return [
+        *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
+        *bundles_left_alone(broker, "cooling-down", "it was moved a short while ago and its cool-down is not over", found.cooling),
+        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and lets it go in this round", found.taken),
+    ]
+
+
+def _tie_matters(keys: Ints, picked: list[int]) -> bool:
+    """Whether a picked position has an equal neighbour; `keys` are sorted."""
+    equal = np.zeros(len(keys) + 1, dtype=bool)
+    equal[1:-1] = keys[1:] == keys[:-1]
+    return bool((equal[:-1] | equal[1:])[picked].any()) if picked else False

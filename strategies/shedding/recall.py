@@ -1,0 +1,55 @@
+"""Reading and replacing what shedders remember per broker, without touching what others remember there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from strategies.model import BrokerMemory, Memory
+
+_NOTHING = BrokerMemory()
+
+
+def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
+    """Memory with these averages; brokers that are not named keep theirs."""
+    brokers = dict(memory.brokers)
+    for broker, ewma in ewmas.items():
+        old = brokers.get(broker, _NOTHING)
+        brokers[broker] = BrokerMemory(ewma, old.placement_ewma, old.hit_high, old.hit_low)
+    return Memory(brokers, memory.cluster)
+
+
+def only_active_ewmas(memory: Memory, active: Collection[str]) -> Memory:
+    """Memory in which only brokers of `active` have an average."""
+    live = frozenset(active)
+    gone = [broker for broker, kept in memory.brokers.items() if kept.ewma is not None and broker not in live]
+    if not gone:
+        return memory
+    brokers = dict(memory.brokers)
+    for broker in gone:
+        old = brokers[broker]
+        _put(brokers, broker, BrokerMemory(None, old.placement_ewma, old.hit_high, old.hit_low))
+    return Memory(brokers, memory.cluster)
+
+
+def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
+    """Counts of the high and of the low threshold; a broker without an entry is absent, which differs from zero."""
+    high = {broker: kept.hit_high for broker, kept in memory.brokers.items() if kept.hit_high is not None}
+    low = {broker: kept.hit_low for broker, kept in memory.brokers.items() if kept.hit_low is not None}
+    return high, low
+
+
+def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:
+    """Memory with exactly these counts; whoever is in neither mapping has none any more."""
+    brokers = dict(memory.brokers)
+    for broker in {**memory.brokers, **high, **low}:
+        old = brokers.get(broker, _NOTHING)
+        if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
+            _put(brokers, broker, BrokerMemory(old.ewma, old.placement_ewma, high.get(broker), low.get(broker)))
+    return Memory(brokers, memory.cluster)
+
+
+def _put(brokers: dict[str, BrokerMemory], broker: str, kept: BrokerMemory) -> None:
+    if kept == _NOTHING:
+        brokers.pop(broker, None)
+    else:
+        brokers[broker] = kept

@@ -1,0 +1,73 @@
+"""All shedding strategies by name: the only place that knows which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from strategies.errors import SettingsError
+from strategies.settings import Mode, Weights
+from strategies.shedding.avg import AvgShedder
+from strategies.shedding.avg_parity import ParityAvgShedder
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.contract import Shedder
+from strategies.shedding.threshold import ThresholdShedder
+from strategies.shedding.threshold_parity import ParityThresholdShedder
+from strategies.shedding.threshold_rule import ThresholdSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A strategy: its name, the class of Pulsar it comes from, a sentence, its settings class, and how to build it."""
+
+    name: str
+    pulsar_class: str
+    summary: str
+    settings: type
+    build: Callable[[Any, Weights, Mode], Shedder]
+
+
+def _threshold(settings: ThresholdSettings, weights: Weights, mode: Mode) -> Shedder:
+    return ParityThresholdShedder(settings, weights) if mode == "parity" else ThresholdShedder(settings, weights)
+
+
+def _avg(settings: AvgSettings, weights: Weights, mode: Mode) -> Shedder:
+    return ParityAvgShedder(settings, weights) if mode == "parity" else AvgShedder(settings, weights)
+
+
+_PACKAGE = "org.apache.pulsar.broker.loadbalance.impl"
+
+SHEDDERS: Mapping[str, Entry] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            Entry(
+                "threshold",
+                f"{_PACKAGE}.ThresholdShedder",
+                "Brokers too far above the mean usage, averaged over time, let their heaviest bundles go.",
+                ThresholdSettings,
+                _threshold,
+            ),
+            Entry(
+                "avg",
+                f"{_PACKAGE}.AvgShedder",
+                "The fullest broker is paired with the emptiest and hands part of the difference over once they were apart for long.",
+                AvgSettings,
+                _avg,
+            ),
+        )
+    }
+)
+
+
+def shedder(name: str, settings: object | None, weights: Weights, mode: Mode) -> Shedder:
+    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
+    entry = SHEDDERS.get(name)
+    if entry is None:
+        raise SettingsError([f"shedding.strategy: {name!r} is not known; choose one of {', '.join(SHEDDERS)}"])
+    chosen = entry.settings() if settings is None else settings
+    if not isinstance(chosen, entry.settings):
+        raise SettingsError([f"shedding.{name}: settings of {type(chosen).__name__} belong to another strategy"])
+    return entry.build(chosen, weights, mode)

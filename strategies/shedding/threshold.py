@@ -1,0 +1,209 @@
+"""ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage let their heaviest bundles go.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4; what is repaired, and why, is in
+docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `threshold_parity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.candidates import at_least, bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name
+from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.threshold_rule import (
+    LOWER_MARGIN,
+    MARGIN,
+    MIB,
+    Reason,
+    ThresholdSettings,
+    above_average,
+    already_fell,
+    below_threshold,
+    lower_boundary,
+    no_load,
+    nobody_below,
+    nobody_to_take,
+    too_few_bundles,
+    too_little_traffic,
+    waiting_for_moves,
+)
+from strategies.shedding.wording import mib, settling, unusable, without_broker
+from strategies.usage import weighted_usage, weighted_usages
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A broker with its newest usage and its average."""
+
+    load: BrokerLoad
+    usage: float
+    ewma: float
+
+    @property
+    def name(self) -> str:
+        return self.load.broker
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Brokers with finite figures by name; means of their averages and of their newest usages."""
+
+    standings: tuple[_Standing, ...]
+    mean: float
+    mean_usage: float
+
+    @property
+    def lowest(self) -> float | None:
+        """Usage of the emptiest broker that may take a bundle."""
+        return min((standing.usage for standing in self.standings if not standing.load.settling), default=None)
+
+
+@dataclass(frozen=True)
+class ThresholdShedder:
+    """Sheds from brokers whose average and whose newest usage are both at least the threshold above the cluster's mean."""
+
+    settings: ThresholdSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Forgets the averages of brokers that are gone."""
+        return only_active_ewmas(memory, active)
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; the broker furthest above the mean first. The order of brokers and bundles in the view does not matter."""
+        judged, left_out = self._judge(view, memory)
+        memory = with_ewmas(memory, {standing.name: standing.ewma for standing in judged.standings})
+        if judged.mean <= 0:
+            return Shedding((), (*left_out, no_load(view.cluster)), memory)
+        sources, skips = self._sources(judged)
+        skips = [*left_out, *skips]
+        decisions: list[Decision] = []
+        for source in sources:
+            leaving, staying = self._relieve_above(source, judged, view, {decision.bundle for decision in decisions})
+            decisions += leaving
+            skips += staying
+        if not decisions and self.settings.lower_boundary:
+            decisions, more = self._lower_pass(judged, view)
+            skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
+        return Shedding(tuple(decisions), tuple(skips), memory)
+
+    def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
+        """Averages advance by one step per new sample; figures that give no finite usage are left out of everything."""
+        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
+        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        standings, lost, weight = [], [], self.settings.history
+        for broker, usage in zip(brokers, usages, strict=True):
+            if not isfinite(usage):
+                lost.append(broker.broker)
+                continue
+            kept = memory.brokers.get(broker.broker)
+            old = None if kept is None or kept.ewma is None or not isfinite(kept.ewma) else kept.ewma
+            fresh = usage if old is None else old * weight + (1 - weight) * usage
+            standings.append(_Standing(broker, usage, fresh if broker.fresh or old is None else old))
+        return _Judged(tuple(standings), _mean([s.ewma for s in standings]), _mean([s.usage for s in standings])), unusable(lost)
+
+    def _sources(self, judged: _Judged) -> tuple[list[_Standing], list[Skip]]:
+        """Brokers above the bar, worst first, and why the others are not among them."""
+        threshold = self.settings.threshold_percent / 100
+        bar, usage_bar = judged.mean + threshold, judged.mean_usage + threshold
+        waiting, below, fallen, sources = [], [], [], []
+        for standing in judged.standings:
+            if standing.load.settling:
+                waiting.append(standing.name)
+            elif standing.ewma < bar:
+                below.append(standing)
+            elif standing.usage < usage_bar:
+                fallen.append(already_fell(standing.name, standing.ewma, standing.usage, judged.mean_usage, self.settings))
+            else:
+                sources.append(standing)
+        sources.sort(key=lambda standing: (-_excess(standing, judged), standing.name))
+        names, averages = [standing.name for standing in below], [standing.ewma for standing in below]
+        return sources, [*settling(waiting), *below_threshold(names, averages, judged.mean, self.settings), *fallen]
+
+    def _relieve_above(
+        self, source: _Standing, judged: _Judged, view: ClusterView, taken: Collection[str]
+    ) -> tuple[list[Decision], list[Skip]]:
+        excess = _excess(source, judged) - self.settings.threshold_percent / 100
+        minimum = source.load.figures.traffic.msg_throughput * (excess + MARGIN)
+        if not minimum >= self.settings.min_throughput_mib * MIB:
+            return [], [too_little_traffic(source.name, minimum, self.settings)]
+        return _relieve(source, above_average(source.ewma, judged.mean, minimum, self.settings), judged, view, taken)
+
+    def _lower_pass(self, judged: _Judged, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
+        """The fullest broker gives when another one is far below the mean, in both measures, and nothing is under way."""
+        if any(standing.load.settling for standing in judged.standings):
+            return [], [waiting_for_moves(view.cluster)]
+        threshold = self.settings.threshold_percent / 100
+        below = any(s.ewma < judged.mean - threshold and s.usage < judged.mean_usage - threshold for s in judged.standings)
+        above = [s for s in judged.standings if s.ewma >= judged.mean and s.usage >= judged.mean_usage and s.load.figures.bundle_count > 1]
+        ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.name))
+        fullest = next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None) if below else None
+        if fullest is None:
+            return [], [nobody_below(view.cluster, judged.mean, self.settings)]
+        minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
+        if not minimum >= self.settings.min_throughput_mib * MIB:
+            return [], [too_little_traffic(fullest.name, minimum, self.settings)]
+        return _relieve(fullest, lower_boundary(fullest.ewma, judged.mean, minimum, self.settings), judged, view, ())
+
+
+def _excess(standing: _Standing, judged: _Judged) -> float:
+    """How far a broker is above the mean, by the smaller of its two measures: the average lags behind what already left."""
+    return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
+
+
+def _relieve(
+    source: _Standing, reason: Reason, judged: _Judged, view: ClusterView, taken: Collection[str]
+) -> tuple[list[Decision], list[Skip]]:
+    if (count := ordinary_bundles(source.load)) <= 1:
+        return [], [too_few_bundles(source.name, count)]
+    lowest = judged.lowest
+    if lowest is None or lowest >= source.usage:
+        return [], [nobody_to_take(source.name, source.usage)]
+    loads = source.load.bundles
+    found, evening = candidates(loads, view.cooling, "fixed", taken), _evening(source, lowest)
+    throughput = column(loads, "msg_throughput").tolist()
+    movable = {loads.names[row]: throughput[row] for row in found.rows}
+    leaving = _picked(movable, reason.minimum, evening)
+    staying = {name: load for name, load in sorted(movable.items()) if name not in leaving}
+    decisions = [reason.decision(name, source.name, movable[name]) for name in leaving]
+    return decisions, [*must_stay(source.name, found), *_left_alone(source.name, staying, reason, evening)]
+
+
+def _evening(source: _Standing, lowest: float) -> float:
+    """Throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic."""
+    return source.load.figures.traffic.msg_throughput * (source.usage - lowest) / 2 / source.usage
+
+
+def _picked(movable: Mapping[str, float], minimum: float, evening: float) -> list[str]:
+    """Heaviest first, without turning the imbalance round; where every bundle would, the lightest that still lowers the peak."""
+    fitting = {name: load for name, load in movable.items() if 0 < load <= evening}
+    if fitting:
+        names, loads = list(fitting), list(fitting.values())
+        return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
+    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * evening]
+    return [min(lowering)[1]] if lowering else []
+
+
+def _left_alone(broker: str, staying: Mapping[str, float], reason: Reason, evening: float) -> list[Skip]:
+    idle = [name for name, load in staying.items() if not load > 0]
+    too_big = [name for name, load in staying.items() if load > evening]
+    spared = [name for name, load in staying.items() if 0 < load <= evening]
+    limit = f"it carries more than the {mib(evening)} that would make the emptiest broker as full as this one"
+    return [
+        *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
+        *bundles_left_alone(broker, "too-big", limit, too_big),
+        *bundles_left_alone(broker, "not-needed", reason.met, spared),
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Exact sum first, so that the order of brokers cannot show."""
+    return fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,148 @@
+"""ThresholdShedder exactly as Pulsar 4.2.4 runs it: order of sums, ties, and what NaN does to it.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. What it remembers: every broker's EWMA, and the size
+of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `threshold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from strategies.java_order import INITIAL_TABLE, concurrent_hash_map_order, hash_map_order
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.candidates import JavaTies, at_least, bundles_left_alone, candidates, column, must_stay
+from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.threshold_rule import (
+    LOWER_MARGIN,
+    MARGIN,
+    MIB,
+    Reason,
+    ThresholdSettings,
+    above_average,
+    below_threshold,
+    lower_boundary,
+    no_load,
+    nobody_below,
+    too_few_bundles,
+    too_little_traffic,
+)
+from strategies.shedding.wording import without_broker
+from strategies.usage import weighted_usage, weighted_usages
+
+_RESULT = "threshold-result"
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Brokers in map order, their EWMAs, the mean of these, and the memory that holds them."""
+
+    brokers: tuple[BrokerLoad, ...]
+    ewmas: tuple[float, ...]
+    mean: float
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class ParityThresholdShedder:
+    """Sheds from brokers whose EWMA is at least the mean of all EWMAs plus the threshold."""
+
+    settings: ThresholdSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Forgets the averages of brokers that are gone."""
+        return only_active_ewmas(memory, active)
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; decisions in the order in which Pulsar would execute them."""
+        order = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
+        brokers = tuple(view.brokers[index] for index in order)
+        judged = self._advance(brokers, memory)
+        if judged.mean == 0:
+            return Shedding((), (no_load(view.cluster),), judged.memory)
+        ties = JavaTies(view)
+        decisions, skips = self._main_pass(judged, ties)
+        if not decisions and self.settings.lower_boundary:
+            judged = self._advance(brokers, judged.memory)
+            decisions, more = self._lower_pass(judged, ties)
+            skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
+        size = memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE)
+        ordered, size = _as_executed(decisions, size)
+        return Shedding(ordered, tuple(skips), _with_table_size(judged.memory, size))
+
+    def _advance(self, brokers: tuple[BrokerLoad, ...], memory: Memory) -> _Judged:
+        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        weight, averages, total = self.settings.history, [], 0.0
+        for broker, usage in zip(brokers, usages, strict=True):
+            kept = memory.brokers.get(broker.broker)
+            old = None if kept is None else kept.ewma
+            average = usage if old is None else old * weight + (1 - weight) * usage
+            averages.append(average)
+            total += average
+        remembered = with_ewmas(memory, {broker.broker: average for broker, average in zip(brokers, averages, strict=True)})
+        return _Judged(brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered)
+
+    def _main_pass(self, judged: _Judged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+        mean, threshold = judged.mean, self.settings.threshold_percent / 100.0
+        below = [index for index, ewma in enumerate(judged.ewmas) if ewma < mean + threshold]
+        names, averages = [judged.brokers[index].broker for index in below], [judged.ewmas[index] for index in below]
+        decisions, skips = [], below_threshold(names, averages, mean, self.settings)
+        for broker, ewma in zip(judged.brokers, judged.ewmas, strict=True):
+            if ewma < mean + threshold:
+                continue
+            minimum = broker.figures.traffic.msg_throughput * (ewma - mean - threshold + MARGIN)
+            if minimum < self.settings.min_throughput_mib * MIB:
+                skips.append(too_little_traffic(broker.broker, minimum, self.settings))
+                continue
+            leaving, staying = _relieve(broker, minimum, above_average(ewma, mean, minimum, self.settings), ties)
+            decisions += leaving
+            skips += staying
+        return decisions, skips
+
+    def _lower_pass(self, judged: _Judged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+        threshold = self.settings.threshold_percent / 100.0
+        bound = judged.mean - threshold
+        fullest, highest = None, bound
+        for broker, ewma in zip(judged.brokers, judged.ewmas, strict=True):
+            if ewma > highest and broker.figures.bundle_count > 1:
+                fullest, highest = broker, ewma
+        if fullest is None or not any(ewma < bound for ewma in judged.ewmas):
+            return [], [nobody_below(ties.view.cluster, judged.mean, self.settings)]
+        minimum = fullest.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
+        if self.settings.min_throughput_mib * MIB > minimum:
+            return [], [too_little_traffic(fullest.broker, minimum, self.settings)]
+        return _relieve(fullest, minimum, lower_boundary(highest, judged.mean, minimum, self.settings), ties)
+
+
+def _relieve(broker: BrokerLoad, minimum: float, reason: Reason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+    if broker.figures.bundle_count <= 1:
+        return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
+    loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
+    throughput = column(loads, "msg_throughput")[list(found.rows)]
+    names = [loads.names[row] for row in found.rows]
+    picked = ties.pick(names, throughput, at_least(minimum))
+    decisions = [reason.decision(names[position], broker.broker, float(throughput[position])) for position in picked]
+    leaving = frozenset(picked)
+    others = [name for position, name in enumerate(names) if position not in leaving]
+    return decisions, [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
+
+
+def _as_executed(decisions: Sequence[Decision], table_size: int) -> tuple[tuple[Decision, ...], int]:
+    """Source brokers in the order of the result multimap, bundles as they were picked."""
+    sources = list(dict.fromkeys(decision.source for decision in decisions))
+    order, size = hash_map_order(sources, table_size)
+    rank = {sources[index]: position for position, index in enumerate(order.tolist())}
+    return tuple(sorted(decisions, key=lambda decision: rank[decision.source])), size
+
+
+def _with_table_size(memory: Memory, size: int) -> Memory:
+    if memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE) == size:
+        return memory
+    sizes = {**memory.cluster.table_sizes, _RESULT: size}
+    return Memory(memory.brokers, replace(memory.cluster, table_sizes=sizes))

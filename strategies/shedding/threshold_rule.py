@@ -1,0 +1,157 @@
+"""What both forms of ThresholdShedder share: its settings and the sentences that explain it.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from strategies.model import Decision, Evidence, Skip
+from strategies.settings import Setting
+from strategies.shedding.wording import broker_skips, mib, points
+
+MIB = 1048576
+#: Added to the excess over the bar: the broker is meant to end five points below it.
+MARGIN = 0.05
+#: The part of the threshold that the fullest broker sheds when another one is far below the mean.
+LOWER_MARGIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdSettings:
+    """Settings of ThresholdShedder, with Pulsar's defaults."""
+
+    threshold_percent: Annotated[
+        float,
+        Setting(
+            "How far above the cluster's mean usage a broker may be",
+            "percentage points",
+            "loadBalancerBrokerThresholdShedderPercentage",
+            ge=0,
+            le=100,
+        ),
+    ] = 10
+    history: Annotated[
+        float,
+        Setting(
+            "Weight of the past in a broker's averaged usage; 0 judges by the newest figures alone",
+            "fraction",
+            "loadBalancerHistoryResourcePercentage",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.9
+    min_throughput_mib: Annotated[
+        float,
+        Setting(
+            "Below this much traffic to move, a broker is left alone",
+            "MiB/s",
+            "loadBalancerBundleUnloadMinThroughputThreshold",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 10.0
+    lower_boundary: Annotated[
+        bool,
+        Setting(
+            "Also relieve the fullest broker when another one is further than the threshold below the mean",
+            pulsar="lowerBoundarySheddingEnabled",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a broker sheds; the same for all of its bundles."""
+
+    code: str
+    why: str
+    minimum: float
+    evidence: Evidence
+
+    @property
+    def met(self) -> str:
+        """Why the rest of the broker's bundles may stay."""
+        return f"the {mib(self.minimum)} that had to go are covered by heavier bundles"
+
+    def decision(self, bundle: str, source: str, throughput: float) -> Decision:
+        """The bundle leaves; placement decides where to."""
+        leaving = f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a broker that placement picks"
+        text = f"{source} {self.why}: {leaving}"
+        return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
+
+
+def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+    """The broker is at or above the bar."""
+    why = f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} points above that is the limit"
+    evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
+    return Reason("above-average", why, minimum, evidence)
+
+
+def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+    """The broker is the fullest while another one is far below the mean."""
+    below = f"a broker is more than {settings.threshold_percent:g} points below the mean {points(mean)}"
+    why = f"is the fullest with an average of {points(ewma)} while {below}"
+    evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
+    return Reason("lower-boundary", why, minimum, evidence)
+
+
+def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float, settings: ThresholdSettings) -> list[Skip]:
+    """Brokers that are near enough to the mean."""
+    bar = f"the cluster's mean {points(mean)} + {settings.threshold_percent:g} points"
+    evidence: Evidence = {"mean": mean, "threshold_percent": settings.threshold_percent}
+    return broker_skips(
+        "below-threshold",
+        brokers,
+        lambda index: f"its average {points(ewmas[index])} is below {bar}",
+        lambda: f"{len(brokers):,} brokers average between {points(min(ewmas))} and {points(max(ewmas))}, below {bar}",
+        evidence,
+    )
+
+
+def too_little_traffic(broker: str, minimum: float, settings: ThresholdSettings) -> Skip:
+    """What would have to go is not worth an interruption."""
+    text = f"{mib(minimum)} would have to go, less than the {settings.min_throughput_mib:g} MiB/s that are worth it"
+    return Skip("broker", (broker,), "too-little-traffic", text, None, {"to_shed": minimum})
+
+
+def too_few_bundles(broker: str, count: int) -> Skip:
+    """Moving a broker's only bundle moves the problem along."""
+    if count:
+        return Skip("broker", (broker,), "sole-bundle", "it is over the limit, but its only bundle would take the whole load along")
+    return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
+
+
+def no_load(cluster: str) -> Skip:
+    """Nothing to compare."""
+    return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")
+
+
+def nobody_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
+    """The lower boundary has nobody to help."""
+    text = f"no broker averages more than {settings.threshold_percent:g} points below the mean {points(mean)} while another could give"
+    return Skip("cluster", (cluster,), "nobody-below", text, None, {"mean": mean})
+
+
+def already_fell(broker: str, ewma: float, usage: float, mean_usage: float, settings: ThresholdSettings) -> Skip:
+    """The average is over the limit, the newest usage is not."""
+    text = (
+        f"its average {points(ewma)} is over the limit, but its newest usage {points(usage)} is not "
+        f"{settings.threshold_percent:g} points above the newest mean {points(mean_usage)}: what was too much has gone already"
+    )
+    return Skip("broker", (broker,), "already-fell", text, None, {"ewma": ewma, "usage": usage, "mean_usage": mean_usage})
+
+
+def nobody_to_take(broker: str, usage: float) -> Skip:
+    """All the others wait for a move to show, or are as full."""
+    text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
+    return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
+
+
+def waiting_for_moves(cluster: str) -> Skip:
+    """The lower boundary is looked at when nothing is under way."""
+    text = "the lower boundary waits until a sample of every broker shows the moves that are under way"
+    return Skip("cluster", (cluster,), "waiting-for-moves", text)

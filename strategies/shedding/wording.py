@@ -1,0 +1,61 @@
+"""How figures read in the sentences of decisions and skips, and one way to say why many brokers are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from strategies.model import Evidence, Skip
+
+#: Up to this many brokers with one reason each get a sentence of their own; in larger clusters they share one.
+SPELLED_OUT = 50
+
+
+def points(fraction: float) -> str:
+    """A usage or a difference of usages: `42.1 %`."""
+    return f"{100 * fraction:.1f} %"
+
+
+def mib(bytes_per_s: float) -> str:
+    """A throughput: `12.3 MiB/s`."""
+    return f"{bytes_per_s / 1048576:,.1f} MiB/s"
+
+
+def msgs(per_s: float) -> str:
+    """A message rate: `1,200 msg/s`."""
+    return f"{per_s:,.0f} msg/s"
+
+
+def broker_skips(
+    code: str, brokers: Sequence[str], sentence: Callable[[int], str], together: Callable[[], str], evidence: Evidence | None = None
+) -> list[Skip]:
+    """One skip per broker, `sentence(i)` saying why for `brokers[i]`; for very many one skip, `together()` saying it for all."""
+    if len(brokers) > SPELLED_OUT:
+        return [Skip("broker", tuple(brokers), code, together(), None, evidence or {})]
+    return [Skip("broker", (broker,), code, sentence(index), None, evidence or {}) for index, broker in enumerate(brokers)]
+
+
+def settling(brokers: Sequence[str]) -> list[Skip]:
+    """Brokers that must be neither source nor destination yet."""
+    text = "it took part in a move that its newest sample cannot show yet"
+    return broker_skips(
+        "settling", brokers, lambda _: text, lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet"
+    )
+
+
+def unusable(brokers: Sequence[str]) -> list[Skip]:
+    """Brokers whose usage is no finite number."""
+    text = "its resource figures give no finite usage"
+    return broker_skips(
+        "unusable-figures", brokers, lambda _: text, lambda: f"the figures of {len(brokers):,} brokers give no finite usage"
+    )
+
+
+def without_broker(skips: Sequence[Skip], broker: str) -> list[Skip]:
+    """The skips, but for the broker's own: it takes part after all."""
+    kept = []
+    for skip in skips:
+        names = tuple(name for name in skip.names if name != broker) if skip.subject == "broker" else skip.names
+        if names:
+            kept.append(skip if len(names) == len(skip.names) else replace(skip, names=names))
+    return kept

@@ -1,0 +1,64 @@
+"""How full a broker is: Pulsar's usage figures, down to the 32-bit float in the middle.
+
+Source of the rule: `ResourceUsage.percentUsage` and `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 4.2.4. A percentage is
+computed in float32 (30 of 100 reads as 30.000002), the weighted maximum in float64. A limit of 0 or below reads as 0 % used, and
+NaN never wins the maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_float
+from math import inf, isnan, nan
+
+import numpy as np
+import numpy.typing as npt
+
+from strategies.model import Figures, Floats, Resource
+from strategies.settings import Weights
+
+
+def percent(resource: Resource) -> float:
+    """Percent used, 0–100 and above, exactly as Java's float computes it; 0 without a limit."""
+    if not resource.limit > 0:
+        return 0.0
+    # Dividing two float32 in double and rounding once more gives the float32 quotient: 53 bits are more than twice 24.
+    return c_float(c_float(_divide(c_float(resource.usage).value, c_float(resource.limit).value)).value * 100.0).value
+
+
+def weighted_usage(figures: Figures, weights: Weights) -> float:
+    """Largest weighted resource of a broker as a fraction (1.0 = 100 %); −∞ when every weighted figure is NaN."""
+    highest = -inf
+    for value in (
+        percent(figures.cpu) * weights.cpu,
+        percent(figures.direct_memory) * weights.direct_memory,
+        percent(figures.bandwidth_in) * weights.bandwidth_in,
+        percent(figures.bandwidth_out) * weights.bandwidth_out,
+    ):
+        highest = max(highest, value)
+    return highest / 100
+
+
+def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
+    """float64[n]: `weighted_usage` of many brokers at once, the same bits."""
+    used = np.array([(f.cpu.usage, f.direct_memory.usage, f.bandwidth_in.usage, f.bandwidth_out.usage) for f in figures], dtype=np.float64)
+    limit = np.array([(f.cpu.limit, f.direct_memory.limit, f.bandwidth_in.limit, f.bandwidth_out.limit) for f in figures], dtype=np.float64)
+    factors = np.array([weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out], dtype=np.float64)
+    highest = np.full(len(figures), -inf)
+    with np.errstate(all="ignore"):
+        weighted = _percents(used.reshape(-1, 4), limit.reshape(-1, 4)).astype(np.float64) * factors
+        for column in weighted.T:
+            highest = np.where(column > highest, column, highest)
+        return highest / 100
+
+
+def _percents(used: Floats, limit: Floats) -> npt.NDArray[np.float32]:
+    share = used.astype(np.float32) / limit.astype(np.float32)
+    return np.where(limit > 0, share, np.float32(0)) * np.float32(100)
+
+
+def _divide(dividend: float, divisor: float) -> float:
+    """IEEE division; the divisor is positive or a positive number that float32 rounded to zero."""
+    if divisor:
+        return dividend / divisor
+    return nan if isnan(dividend) or dividend == 0 else dividend * inf
