@@ -1,0 +1,88 @@
+"""`rebalancer config`: what every setting is and where its value comes from, whether a file is right, and the JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from cli import console, options
+from cli.settings.complaints import shown
+from cli.settings.leaves import all_leaves
+from cli.settings.load import Entry, load
+from cli.settings.tree import json_schema
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Show or check settings, or print their JSON Schema.")
+
+
+@app.command()
+def show(
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    *,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that are not at their default.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Every setting with its value, where the value comes from, its unit, Pulsar's own key and a sentence.
+
+    Flags win over the environment, the environment over the file, the file over the defaults.
+    """
+    entries = [entry for entry in options.settings(config, overrides).entries if not changed or entry.kind != "default"]
+    if as_json:
+        console.print_json("settings", 1, {"settings": [_as_json(entry) for entry in entries]})
+        return
+    for section, group in groupby(entries, key=lambda entry: entry.leaf.section):
+        console.out().print(Text(f"[{section}]", style="bold"))
+        console.out().print(_as_table(list(group)))
+        console.out().print()
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings file (TOML).")]) -> None:
+    """Check a settings file by itself, without the environment. Exit code 2 and one line per complaint when something is wrong."""
+    entries = load(file).entries
+    given = sum(entry.kind == "file" for entry in entries)
+    console.out().print(f"{file}: fine, sets {given} of {len(entries)} settings", soft_wrap=True)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of settings files, for editors and other programs."""
+    print(json.dumps(json_schema(all_leaves()), indent=2, ensure_ascii=False))
+
+
+def _as_table(entries: list[Entry]) -> Table:
+    rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
+    return console.table([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
+
+
+def _value(entry: Entry) -> str:
+    unit = entry.leaf.setting.unit
+    return f"{shown(entry.value)} {unit}" if unit else shown(entry.value)
+
+
+def _meaning(entry: Entry) -> Text:
+    text = Text(entry.leaf.setting.text)
+    if entry.leaf.setting.pulsar:
+        text.append(f"\nPulsar: {entry.leaf.setting.pulsar}", style="dim")
+    return text
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    setting = entry.leaf.setting
+    return {
+        "path": entry.leaf.path,
+        "value": entry.value,
+        "default": entry.leaf.default,
+        "from": entry.kind,
+        "source": entry.source or None,
+        "unit": setting.unit or None,
+        "pulsar_key": setting.pulsar,
+        "env": entry.leaf.env,
+        "text": setting.text,
+    }

@@ -1,0 +1,158 @@
+"""Decisions in plain sentences: one list of lines per command, round, broker or bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from cli.explain.history import History
+from cli.explain.subject import Subject
+from strategies.describe import describe_skip
+from strategies.model import Command, Evidence, Round, Skip
+
+_CLOSED_BY = {
+    "sweep": "a collection pass was complete",
+    "all-reported": "every broker had reported",
+    "lateness": "its time was over, though not every broker had reported",
+}
+
+
+def explain(subject: Subject, history: History, last: int) -> list[str]:
+    """Lines about the subject; of brokers and bundles only the newest `last` rounds that have something to say."""
+    match subject.kind:
+        case "command":
+            found = next(command for command in history.commands if command.id == subject.name)
+            return command_lines(found, history.round_of(found))
+        case "round":
+            rounds = [one for one in history.rounds if one.round == int(subject.name)]
+            return [line for one in rounds for line in round_lines(one, history.commands_of(one))]
+        case "broker" | "bundle":
+            lines_of = broker_lines if subject.kind == "broker" else bundle_lines
+            about = [(one, lines_of(subject.name, one, history.commands_of(one))) for one in history.rounds]
+            return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
+
+
+def command_lines(command: Command, done: Round | None) -> list[str]:
+    """What it does, who decided it when, why, and what should come of it."""
+    return [
+        f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch {command.epoch}",
+        f"  what: {_instruction(command)}",
+        f"  when: {when(command.issued_at_ms)}, to be carried out before {when(command.expires_at_ms)}",
+        f"  who: {command.strategy}{_seen(done)}",
+        f"  why: {command.text} [{command.code}]",
+        *_figures(command.evidence),
+        *_expected(command),
+    ]
+
+
+def round_lines(done: Round, commands: Sequence[Command]) -> list[str]:
+    """What the round saw, what it commanded, what it left alone and why."""
+    return [
+        f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
+        f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
+        f"  spread {points(done.spread.range)} points before, {points(done.spread_after.range)} expected after the commands",
+        *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
+        *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
+        *(f"  command {command.id}: {_instruction(command)}, because {command.text}" for command in commands),
+        *(f"  command {name}: its record is not at hand" for name in _missing(done, commands)),
+        *(f"  {describe_skip(skip)}" for skip in done.skips),
+    ]
+
+
+def broker_lines(broker: str, done: Round, commands: Sequence[Command]) -> list[str]:
+    """What one round decided about a broker and its bundles; empty if the round did not know it."""
+    if broker in done.stale:
+        return [f"was left out: {done.stale[broker]}"]
+    if broker not in done.brokers:
+        return []
+    gave = [f"gives {one.bundle} to {one.destination or 'whoever Pulsar picks'}: {one.text}" for one in commands if one.source == broker]
+    took = [f"takes {one.bundle} from {one.source}: {one.text}" for one in commands if one.destination == broker]
+    left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
+    decided = [*gave, *took, *left] or ["nothing was decided about it"]
+    return [f"usage {_usage(broker, done)}", *decided]
+
+
+def bundle_lines(bundle: str, done: Round, commands: Sequence[Command]) -> list[str]:
+    """What one round decided about a bundle; empty if it does not mention it."""
+    moved = [f"command {one.id}: {_instruction(one)}, because {one.text}" for one in commands if one.bundle == bundle]
+    left = [
+        f"left alone on {skip.broker or 'its broker'}: {skip.text} [{skip.code}]"
+        for skip in done.skips
+        if skip.subject == "bundle" and bundle in skip.names
+    ]
+    return [*moved, *left]
+
+
+def when(ms: int) -> str:
+    """A time of the cluster's clock for people; UTC, to the second."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def points(fraction: float) -> str:
+    return f"{fraction * 100:.1f}"
+
+
+def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[str]:
+    told = [(done, lines) for done, lines in about if lines]
+    if len(told) > last:
+        yield f"  ({len(told) - last} earlier rounds are not shown; --last N shows more)"
+    for done, lines in told[-last:]:
+        yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
+        yield from (f"    {line}" for line in lines[1:])
+
+
+def _about_broker(broker: str, skip: Skip) -> str | None:
+    if skip.subject == "cluster":
+        return f"the whole cluster was left alone: {skip.text} [{skip.code}]"
+    if skip.subject == "broker" and broker in skip.names:
+        return f"left alone: {skip.text} [{skip.code}]"
+    if skip.subject == "bundle" and skip.broker == broker:
+        return f"{_count(len(skip.names), 'bundle')} left alone: {skip.text} [{skip.code}]"
+    return None
+
+
+def _instruction(command: Command) -> str:
+    to = f" to {command.destination}" if command.destination is not None else ""
+    return f"{command.action} {command.bundle} from {command.source}{to}"
+
+
+def _seen(done: Round | None) -> str:
+    if done is None:
+        return ", in a round whose record is not at hand"
+    return f", which saw {_count(len(done.brokers), 'broker')} with a spread of {points(done.spread.range)} points"
+
+
+def _figures(evidence: Evidence) -> list[str]:
+    return [f"  with: {', '.join(f'{name} = {_figure(value)}' for name, value in evidence.items())}"] if evidence else []
+
+
+def _figure(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _expected(command: Command) -> list[str]:
+    expected = command.expected
+    sides = [(command.source, expected.source_before, expected.source_after)]
+    if command.destination is not None:
+        sides.append((command.destination, expected.destination_before, expected.destination_after))
+    return [
+        f"  expected: {broker} from {points(before)} % to {points(after)} %"
+        for broker, before, after in sides
+        if before is not None and after is not None
+    ]
+
+
+def _usage(broker: str, done: Round) -> str:
+    before, after = done.usage.get(broker), done.usage_after.get(broker)
+    if before is None:
+        return "unknown"
+    return f"{points(before)} %" if after is None or after == before else f"{points(before)} %, {points(after)} % expected"
+
+
+def _missing(done: Round, commands: Sequence[Command]) -> list[str]:
+    known = {command.id for command in commands}
+    return [name for name in done.commands if name not in known]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
