@@ -7,6 +7,7 @@ once more, slowly. Every text depends on the record alone, because rejected rows
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _PLACE = re.compile(r" - at `\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"missing required field `([^`]*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`")
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
     str: "a string",
@@ -68,7 +70,7 @@ def complaint(value: bytes, contract: Contract, said: Exception) -> WireError:
         return error
     except RecursionError:
         return too_deep()
-    return WireError("not-json", f"The record is not JSON as its contract means it ({said}); write one JSON object per line.")
+    return _unexplained(tree, said)
 
 
 def _read(value: bytes) -> dict[str, Any]:
@@ -77,13 +79,28 @@ def _read(value: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from error
     except json.JSONDecodeError as error:
-        hint = "it ends too early" if error.pos >= len(value.decode().rstrip()) else error.msg
-        raise WireError("not-json", f"The record is not JSON: {hint} (character {error.pos}); write one JSON object per line.") from error
+        raise WireError("not-json", f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.") from error
     if not isinstance(tree, dict):
         raise WireError(
             "not-object", f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one JSON object per line."
         )
     return tree
+
+
+def _hint(error: json.JSONDecodeError) -> str:
+    if error.doc.startswith("\ufeff"):
+        return "it begins with a byte order mark"
+    if error.pos >= len(error.doc.rstrip()):
+        return "it is empty" if not error.doc.strip() else f"it ends too early, after {error.pos} characters"
+    return f"{error.msg.removesuffix(' at')} (character {error.pos})"
+
+
+def _unexplained(tree: dict[str, Any], said: Exception) -> WireError:
+    """The decoder refused what fits the contract: a number nobody can hold where anything may stand, or a key that is there twice."""
+    for steps, leaf in _leaves(tree):
+        if isinstance(leaf, float) and not math.isfinite(leaf):
+            return _out_of_range(_path(steps), leaf)
+    return WireError("not-json", f"The record is not JSON as its contract means it ({said}); write every key of an object once.")
 
 
 def _integer(digits: str) -> int | float:
@@ -92,10 +109,12 @@ def _integer(digits: str) -> int | float:
 
 
 def _check_envelope(tree: dict[str, Any], contract: Contract) -> None:
-    """No number, version, kind: in this order, so that a record of a later version is not blamed for its fields."""
+    """What JSON cannot hold, version, kind: in this order, so that a record of a later version is not blamed for its fields."""
     for steps, leaf in _leaves(tree):
         if isinstance(leaf, _NoNumber):
             raise WireError("not-finite", f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record out or send a figure.")
+        if any(isinstance(part, str) and _HALF_A_CHARACTER.search(part) for part in (*steps, leaf)):
+            raise WireError("not-utf8", f"{_path(steps)} holds half of a surrogate pair; write whole characters.")
     _check_version(tree)
     if isinstance(contract, Mapping):
         _check_kind(tree, contract)
@@ -191,7 +210,7 @@ def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
         return _out_of_range(place, value)
     if isinstance(value, str) and "length" in message:
         return _bad_length(place, value, steps)
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+    if isinstance(value, float) and math.isinf(value):
         return _out_of_range(place, value)
     return _wrong_type(place, value, _EXPECTED_TYPES.get(expected[1].split(" | ")[0], expected[1]))
 

@@ -9,11 +9,13 @@ from functools import lru_cache
 from sinks.contracts.fields import LONGEST_NAME
 from strategies.errors import WireError
 
-#: Two parts, or three as in the heartbeat names of old brokers, then the range. Any script is welcome, control characters are not.
-_PART = r"[^/\x00-\x1f\x7f]+"
+#: Any script is welcome; what moves the cursor, breaks a line or turns the direction of a terminal is not.
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+#: Two parts, or three as in the heartbeat names of old brokers, then the range.
+_PART = rf"[^/{_CONTROLS}]+"
 _BUNDLE = re.compile(rf"{_PART}/{_PART}(?:/{_PART})?/(0x[0-9a-fA-F]{{8}})_(0x[0-9a-fA-F]{{8}}|0x100000000)")
-_BROKER = re.compile(r"[^/\s\x00-\x1f\x7f]+:[0-9]{1,5}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BROKER = re.compile(rf"[^/\s{_CONTROLS}]+:[0-9]{{1,5}}")
 
 
 @lru_cache(maxsize=2**17)
@@ -46,9 +48,14 @@ def check_broker(name: str, place: str) -> None:
         raise WireError("broker-id", f"{place} is {quoted(name)}, no broker id; send host:port of the broker's web service.")
 
 
+def is_cluster(name: str) -> bool:
+    """Whether the name can be printed and be the key of every record that follows from this one."""
+    return 0 < len(name) <= LONGEST_NAME and _CONTROL.search(name) is None
+
+
 def check_cluster(name: str) -> None:
-    """Raises WireError for control characters: the name is printed, and is the key of every record that follows from this one."""
-    if _CONTROL.search(name):
+    """Raises WireError for a name with control characters in it."""
+    if not is_cluster(name):
         raise WireError("cluster-name", f"$.cluster is {quoted(name)}, with control characters in it; send the plain name of the cluster.")
 
 

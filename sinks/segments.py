@@ -23,6 +23,7 @@ class Offset(NamedTuple):
 
 
 def segment_path(folder: Path, segment: int) -> Path:
+    """The file of a segment."""
     return folder / f"segment-{segment:08d}.jsonl"
 
 

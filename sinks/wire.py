@@ -24,6 +24,7 @@ from sinks.encoding import (
     to_round,
 )
 from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.names import is_cluster
 from sinks.origin import origin_size
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
@@ -79,11 +80,13 @@ def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> 
 
 def cluster_of(value: bytes) -> str:
     """The cluster a record names, if that much of it can be read; otherwise an empty string. For keys of rejected rows."""
+    if _nests_too_deep(value):
+        return ""
     try:
         name = _CLUSTER.decode(value).cluster
     except (ValueError, RecursionError):
         return ""
-    return name if 0 < len(name) <= 512 and name.isprintable() else ""
+    return name if is_cluster(name) else ""
 
 
 def decode_command(value: bytes) -> Command:

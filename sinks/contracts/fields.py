@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-#: Larger figures than these cannot be kept exactly, or are no figures of this world.
+#: The largest integer a float64 keeps exactly, and the figure from which on no measurement is believed.
 LARGEST_INTEGER = 2**53
 LARGEST_FIGURE = 2.0**63
 
@@ -15,18 +15,38 @@ LONGEST_TEXT = 4096
 
 Version = Annotated[Literal[1], Meta(description="version of the contract")]
 Cluster = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")]
-Broker = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="broker id, host:port of its web service")]
-Bundle = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="bundle, tenant/namespace/0xLLLLLLLL_0xUUUUUUUU")]
+#: Checked by sinks/names.py, which is faster than the decoder would be; here for the schemas.
+BROKER_PATTERN = r"^[^/\s]+:[0-9]{1,5}$"
+BUNDLE_PATTERN = r"^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-fA-F]{8}_0x([0-9a-fA-F]{8}|100000000)$"
+
+Broker = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=LONGEST_NAME,
+        description="broker id, host:port of its web service",
+        extra_json_schema={"pattern": BROKER_PATTERN},
+    ),
+]
+Bundle = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=LONGEST_NAME,
+        description="tenant/namespace/0xLLLLLLLL_0xUUUUUUUU, the lower end below the upper",
+        extra_json_schema={"pattern": BUNDLE_PATTERN},
+    ),
+]
 Text = Annotated[str, Meta(description="a sentence for people")]
 Milliseconds = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms since the epoch")]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
 Duration = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms")]
-Figure = Annotated[float, Meta(ge=0, le=LARGEST_FIGURE)]
-MsgRate = Annotated[float, Meta(ge=0, le=LARGEST_FIGURE, description="messages/s")]
-Throughput = Annotated[float, Meta(ge=0, le=LARGEST_FIGURE, description="bytes/s")]
+Figure = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE)]
+MsgRate = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="messages/s")]
+Throughput = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="bytes/s")]
 #: Not negative, except that Pulsar's initial value is exactly -1 for both usage and limit.
 ResourceFigure = Annotated[
-    float, Meta(ge=-1, le=LARGEST_FIGURE, description="not negative, or -1 for usage and limit alike: not measured yet")
+    float, Meta(ge=-1, lt=LARGEST_FIGURE, description="not negative, or -1 for usage and limit alike: not measured yet")
 ]
 Fraction = Annotated[float, Meta(description="fraction of what is possible, 1.0 = 100 %")]
 Scalar = str | int | float | bool | None

@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from sinks.contracts.fields import Broker, Bundle, Cluster, Count, Milliseconds, MsgRate, ResourceFigure, Throughput, Version
+from sinks.contracts.fields import (
+    BUNDLE_PATTERN,
+    Broker,
+    Bundle,
+    Cluster,
+    Count,
+    Milliseconds,
+    MsgRate,
+    ResourceFigure,
+    Throughput,
+    Version,
+)
 from sinks.contracts.outcomes import OutcomeRecord
 
 
@@ -41,7 +52,10 @@ class LocalBrokerData(Struct, frozen=True):
     msgThroughputOut: Throughput
     msgRateIn: MsgRate
     msgRateOut: MsgRate
-    lastStats: Annotated[dict[str, NamespaceBundleStats], Meta(description="figures per bundle name")]
+    lastStats: Annotated[
+        dict[str, NamespaceBundleStats],
+        Meta(description="figures per bundle name", extra_json_schema={"propertyNames": {"pattern": BUNDLE_PATTERN}}),
+    ]
     bundles: Annotated[list[Bundle], Meta(description="all bundles the broker serves")] | None = None
 
 

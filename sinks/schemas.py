@@ -1,0 +1,63 @@
+"""Writes the JSON Schemas of the five topics, made from the contracts: python -m sinks.schemas docs/schemas."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sinks.contracts.commands import CommandRecord
+from sinks.contracts.outcomes import OutcomeRecord
+from sinks.contracts.rejected import RejectedRecord
+from sinks.contracts.rounds import RoundRecord
+from sinks.contracts.telemetry import TelemetryMessage
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_CONTRACTS: dict[str, tuple[Any, str]] = {
+    "telemetry": (
+        TelemetryMessage,
+        "What brokers, collectors and executors say; key = cluster. Fields that are not named here are ignored.",
+    ),
+    "commands": (CommandRecord, "The control topic; key = cluster. A command may be published more than once, each time with the same id."),
+    "outcomes": (OutcomeRecord, "What became of each command; key = cluster."),
+    "rounds": (RoundRecord, "One record per round of a cluster; key = cluster."),
+    "rejected": (RejectedRecord, "Every telemetry record that could not be used, with its place and its original bytes."),
+}
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema by the name of its file, equal at every run."""
+    return {f"{topic}.schema.json": _text(topic, contract, said) for topic, (contract, said) in _CONTRACTS.items()}
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Writes all schemas and says which files they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in schemas().items():
+        (folder / name).write_text(text, encoding="utf-8")
+        written.append(folder / name)
+    return written
+
+
+def _text(topic: str, contract: Any, said: str) -> str:
+    made = msgspec.json.schema(contract)
+    head = {"$schema": _DIALECT, "title": topic.upper(), "description": said}
+    return json.dumps(head | made, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Command line: the folder to write to."""
+    if len(arguments) != 1:
+        print("usage: python -m sinks.schemas FOLDER", file=sys.stderr)
+        return 2
+    for path in write_schemas(Path(arguments[0])):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
