@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class BrokerReport:
 
 
 class SimulatedCluster:
-    """Ownership and traffic of a modelled cluster at one instant of virtual time; changes only by `measure` and `move`."""
+    """Ownership and traffic of a modelled cluster at one instant of virtual time; changes only by `measure`, `move` and `carry`."""
 
     def __init__(self, model: ClusterModel, owners: Mapping[str, str]) -> None:
         """`owners`: bundle → broker, in the order in which brokers took their bundles over. Raises KeyError for unknown names."""
@@ -80,6 +80,11 @@ class SimulatedCluster:
             self._owned[self._owner[row]].remove(row)
         target.append(row)
         self._owner[row] = destination
+
+    def carry(self, bundle: str, msg_rate_in: float) -> None:
+        """From the next period on the bundle takes in this many messages/s. Raises KeyError for an unknown bundle."""
+        row = self._bundle_rows[bundle]
+        self._base[row] = replace(self.model.bundles[row], msg_rate_in=msg_rate_in).traffic()
 
     def long_term_rate(self, broker: str) -> float:
         """Sum of the long-term messages/s in + out of the bundles it serves."""

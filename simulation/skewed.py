@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware
 from strategies.model import Floats
 
 #: CPU usage (fraction) the brokers start at: hot, middling, nearly idle.
-SKEW = (0.89, 0.56, 0.07, 0.47, 0.85, 0.11, 0.42, 0.38)
+SKEW = (0.89, 0.54, 0.07, 0.47, 0.85, 0.11, 0.43, 0.36)
 NAMESPACES = ("shop/orders", "shop/clicks")
 #: The busiest bundle has this many times the traffic of the quietest one.
 RATE_RATIO = 16.0
@@ -50,7 +51,7 @@ def _bundle_names(count: int) -> list[str]:
 
 def _ranges(count: int) -> list[str]:
     bounds = [HASH_SPACE * place // count for place in range(count)] + [HASH_SPACE - 1] if count else []
-    return [f"0x{low:08x}_0x{high:08x}" for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [f"0x{low:08x}_0x{high:08x}" for low, high in pairwise(bounds)]
 
 
 def _deal(names: Sequence[str], costs: Floats, brokers: Sequence[str], wanted: Floats) -> dict[str, str]:

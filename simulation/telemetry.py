@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from simulation.cluster import BrokerReport, SimulatedCluster
@@ -18,13 +18,15 @@ PERIOD_MS = 60_000
 ANSWER_MS = 12
 
 
-def collection_pass(cluster: SimulatedCluster) -> tuple[Observation, ...]:
-    """One more period: every broker's report in turn, then the sweep marker that closes the pass."""
+def collection_pass(cluster: SimulatedCluster, silent: Collection[str] = ()) -> tuple[Observation, ...]:
+    """One more period: the report of every broker that is not `silent`, then the sweep marker that closes the pass."""
     cluster.measure()
     began_ms = cluster.model.start_ms + cluster.period * PERIOD_MS
-    reports = [cluster.report(name, began_ms + ANSWER_MS * (place + 1), began_ms) for place, name in enumerate(cluster.brokers)]
-    ended_ms = reports[-1].ts if reports else began_ms
-    return *reports, Sweep(cluster.model.cluster, ended_ms, cluster.period + 1, cluster.brokers, {})
+    answering = [name for name in cluster.brokers if name not in silent]
+    reports = [cluster.report(name, began_ms + ANSWER_MS * (place + 1), began_ms) for place, name in enumerate(answering)]
+    missing = {name: "no answer" for name in cluster.brokers if name in silent}
+    ended_ms = began_ms + ANSWER_MS * len(cluster.brokers)
+    return *reports, Sweep(cluster.model.cluster, ended_ms, cluster.period + 1, tuple(answering), missing)
 
 
 def outcome_reports(outcomes: Sequence[Outcome]) -> tuple[OutcomeReport, ...]:

@@ -50,7 +50,8 @@ def test_no_machine_does_more_than_it_can() -> None:
 def test_gains_and_losses_are_reported_once() -> None:
     cluster = small_cluster()
     cluster.measure()
-    cluster.report("a:1", 1, 1), cluster.report("b:1", 1, 1)
+    for broker in cluster.brokers:
+        cluster.report(broker, 1, 1)
     cluster.move("mid", "b:1")
     giver, taker = cluster.report("a:1", 2, 2), cluster.report("b:1", 2, 2)
     assert (giver.gains, giver.losses) == ((), ("mid",))
@@ -62,7 +63,8 @@ def test_an_unload_without_destination_goes_to_the_lowest_long_term_rate_but_nev
     cluster = small_cluster()
     cluster.measure()
     assert least_long_term_rate(cluster, "big") == "b:1"
-    cluster.move("big", "b:1"), cluster.move("mid", "b:1")
+    cluster.move("big", "b:1")
+    cluster.move("mid", "b:1")
     assert least_long_term_rate(cluster, "tiny") == "a:1"
 
 

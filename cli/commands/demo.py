@@ -1,0 +1,72 @@
+"""`rebalancer demo`: watch a skewed cluster being balanced on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import exits
+
+app = typer.Typer()
+
+
+class ModeName(StrEnum):
+    """How a strategy is run."""
+
+    fixed = "fixed"
+    parity = "parity"
+
+
+class EngineName(StrEnum):
+    """Who decides."""
+
+    spark = "spark"
+    plain = "plain"
+
+
+@app.command()
+def demo(
+    *,
+    strategy: Annotated[str, typer.Option(help="The strategy that decides: avg or threshold.")] = "avg",
+    mode: Annotated[
+        ModeName, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed).")
+    ] = ModeName.fixed,
+    rounds: Annotated[int, typer.Option(min=2, max=1000, help="End after this many rounds at the latest.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another cluster.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for all files. [default: ./rebalancer-demo]", show_default=False)] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write beside them.")] = False,
+    engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end instead of the picture.")] = False,
+) -> None:
+    """Watch a skewed cluster being balanced on this machine, no server needed.
+
+    A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
+    Exit code 0: the spread fell below the strategy's threshold; 3: it did not.
+    """
+    from cli.demo.goal import check_strategy, goal_of
+    from cli.demo.plan import Plan, prepare_folder, write_settings
+    from cli.demo.run import run_demo
+    from cli.demo.screen import open_screen
+    from cli.settings.load import load
+
+    check_strategy(strategy)
+    plan = Plan(strategy, mode.value, rounds, seed, engine.value, prepare_folder(out, keep))
+    write_settings(plan)
+    settings = load(plan.settings_file).engine
+    goal = goal_of(settings)
+    try:
+        with open_screen(plan, goal, quiet=as_json) as screen:
+            result = run_demo(plan, settings, goal, screen)
+    except KeyboardInterrupt:
+        print(f"Stopped; what there is so far lies in {plan.folder}", file=sys.stderr)
+        raise typer.Exit(exits.INTERRUPTED) from None
+    if as_json:
+        print(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+    else:
+        screen.end(result)
+    raise typer.Exit(exits.OK if result.balanced else exits.IMBALANCED)

@@ -1,0 +1,98 @@
+"""What came of a demo run: one sentence for people, one object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cli.demo.goal import Goal
+from cli.demo.plan import TOPICS, Plan
+from simulation.loop import Step
+
+#: The spread must stay below the threshold for this many rounds without a command before the demo ends early.
+QUIET_ROUNDS = 2
+
+
+def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
+    """Whether the last rounds were all below the threshold and wanted nothing moved."""
+    last = steps[-QUIET_ROUNDS:]
+    return len(last) == QUIET_ROUNDS and all(goal.reached(step.round) and not step.commands for step in last)
+
+
+@dataclass(frozen=True)
+class Result:
+    """All turns of a run, in order, and how long it took on the wall clock; `steps` is never empty."""
+
+    plan: Plan
+    goal: Goal
+    bundles: int
+    steps: tuple[Step, ...]
+    seconds: float
+
+    @property
+    def balanced(self) -> bool:
+        return self.goal.reached(self.steps[-1].round)
+
+    @property
+    def moved(self) -> int:
+        """Moves that were carried out."""
+        return sum(outcome.status == "applied" for step in self.steps for outcome in step.outcomes)
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """First and last spread, in points."""
+        return self.goal.spread(self.steps[0].round), self.goal.spread(self.steps[-1].round)
+
+    def sentence(self) -> str:
+        """The one sentence at the end."""
+        first, last = self.spreads
+        change = f"the spread ({self.goal.measure} of the brokers' usage) went from {first:.1f} to {last:.1f} points"
+        effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
+        limit = f"{self.goal.strategy}'s threshold of {self.goal.threshold:g}"
+        if self.balanced:
+            return f"Balanced: {change}, below {limit}; {effort}."
+        return f"Not balanced yet: {change}, which is not below {limit}; {effort}. Try more rounds: --rounds {2 * self.plan.rounds}."
+
+    def as_json(self) -> dict[str, Any]:
+        """Version 1 of `rebalancer demo --json`."""
+        first, last = self.spreads
+        return {
+            "v": 1,
+            "balanced": self.balanced,
+            "strategy": self.plan.strategy,
+            "mode": self.plan.mode,
+            "engine": self.plan.engine,
+            "seed": self.plan.seed,
+            "measure": self.goal.measure.replace("−", "-"),
+            "threshold_points": self.goal.threshold,
+            "spread_first_points": first,
+            "spread_last_points": last,
+            "bundles": self.bundles,
+            "moved": self.moved,
+            "seconds": round(self.seconds, 1),
+            "rounds": [_round(step, self.goal) for step in self.steps],
+            "overrides": {one.key: one.value for one in self.plan.overrides},
+            "files": files(self.plan),
+            "text": self.sentence(),
+        }
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """What lies where."""
+    named = {name: str(plan.topic(name)) for name in TOPICS} | {"settings": str(plan.settings_file)}
+    return named if plan.engine == "plain" else named | {"checkpoint": str(plan.checkpoint), "log": str(plan.log)}
+
+
+def _round(step: Step, goal: Goal) -> dict[str, Any]:
+    return {
+        "round": step.round.round,
+        "ts": step.round.ts,
+        "spread_points": goal.spread(step.round),
+        "usage": dict(step.round.usage),
+        "commands": [
+            {"id": one.id, "bundle": one.bundle, "source": one.source, "destination": one.destination, "code": one.code, "text": one.text}
+            for one in step.commands
+        ],
+        "outcomes": [asdict(outcome) for outcome in step.outcomes],
+    }

@@ -1,0 +1,57 @@
+"""Runs a demo from its first report to its last round, and leaves no process behind, however it ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from cli.demo.deciders import open_decider
+from cli.demo.goal import Goal
+from cli.demo.plan import BUNDLES, Plan
+from cli.demo.result import Result, is_settled
+from simulation.loop import Step, closed_loop
+from simulation.skewed import skewed_cluster
+from strategies.engine import EngineSettings
+
+
+class Progress(Protocol):
+    """Who is told while the demo runs."""
+
+    def wait(self, text: str) -> None: ...
+    def step(self, step: Step) -> None: ...
+
+
+def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progress) -> Result:
+    """Raises JobFailed or PublishTimeout when the job goes wrong, KeyboardInterrupt when the demo is stopped."""
+    began, steps = time.monotonic(), list[Step]()
+    cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
+    with stoppable(), open_decider(plan, settings) as decider:
+        if plan.engine == "spark":
+            progress.wait("Starting the Spark job, which takes 15 to 30 seconds …")
+        for step in closed_loop(cluster, decider):
+            steps.append(step)
+            progress.step(step)
+            if len(steps) == plan.rounds or is_settled(steps, goal):
+                break
+        if plan.engine == "spark":
+            progress.wait("Stopping the Spark job …")
+    return Result(plan, goal, BUNDLES, tuple(steps), time.monotonic() - began)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Makes SIGTERM and a closed terminal end the demo as Ctrl-C does: through every `with` on the way out."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

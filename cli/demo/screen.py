@@ -1,0 +1,130 @@
+"""The demo on a terminal (a live table of brokers below the rounds) and off it (the same lines, plain)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from cli.demo.goal import Goal
+from cli.demo.plan import Plan
+from cli.demo.result import Result
+from cli.demo.story import closing, decided, extremes, introduction, reasons, short
+from simulation.loop import Step
+
+_BAR_WIDTH = 20
+_INDENT = 7
+
+
+@contextmanager
+def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
+    """A screen that has told what is about to happen. `quiet` leaves standard output to others and the rounds to standard error."""
+    screen = Screen(Console(stderr=quiet, highlight=False), goal)
+    screen.say([*introduction(plan, goal), ""])
+    with screen:
+        yield screen
+
+
+class Screen:
+    """Prints rounds as they come; on a terminal a table of the brokers, then and now, stays below them until the end."""
+
+    def __init__(self, console: Console, goal: Goal) -> None:
+        self._console, self._goal = console, goal
+        self._first: Mapping[str, float] = {}
+        self._now: Mapping[str, float] = {}
+        self._status = Spinner("dots", "")
+        self._live: Live | None = None
+        if console.is_terminal and not console.is_dumb_terminal and "NO_COLOR" not in os.environ:
+            self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Screen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, lines: Sequence[str], wrap: bool = True) -> None:
+        """Lines of text, wrapped between words on a terminal; without `wrap` they can be copied as they are."""
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=not (wrap and self._console.is_terminal))
+
+    def wait(self, text: str) -> None:
+        """What the demo is waiting for; off a terminal a line of its own."""
+        if self._live is None:
+            self.say([text])
+        self._status.update(text=Text(text, style="dim"))
+
+    def step(self, step: Step) -> None:
+        """One more round."""
+        if not self._first:
+            self._first = step.round.usage
+            self._console.print(_row("round", "spread", "busiest", "idlest", "decision", style="bold"))
+        self._now = step.round.usage
+        busiest, idlest = extremes(step.round)
+        spread = Text(f"{self._goal.spread(step.round):.1f}", style="green" if self._goal.reached(step.round) else "red")
+        self._console.print(_row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal)))
+        for line in reasons(step, self._goal):
+            self._print_indented(line)
+        self._status.update(text=Text(f"waiting for round {step.round.round + 1}", style="dim"))
+
+    def end(self, result: Result) -> None:
+        """The picture that stays, the sentence, and where to go from here."""
+        self._console.print()
+        self._console.print(self._brokers())
+        self._console.print()
+        self._console.print(
+            Text(result.sentence(), style="bold green" if result.balanced else "bold red"), soft_wrap=not self._console.is_terminal
+        )
+        self._console.print()
+        self.say(closing(result), wrap=False)
+
+    def _print_indented(self, line: str) -> None:
+        if self._console.is_terminal:
+            grid = Table.grid(padding=(0, 0))
+            grid.add_column(width=_INDENT)
+            grid.add_column(style="dim")
+            grid.add_row("", Text(line))
+            self._console.print(grid)
+        else:
+            self._console.print(Text(" " * _INDENT + line), soft_wrap=True)
+
+    def _picture(self) -> RenderableType:
+        return Group("", self._brokers(), self._status) if self._first else self._status
+
+    def _brokers(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        table.add_column("broker", no_wrap=True)
+        table.add_column("usage at the start", no_wrap=True)
+        table.add_column("usage now", no_wrap=True)
+        for broker, before in self._first.items():
+            now = self._now.get(broker, 0.0)
+            table.add_row(short(broker), _bar(before), _bar(now))
+        return table
+
+
+def _row(*cells: str | Text, style: str = "") -> Table:
+    """Number, spread, busiest, idlest, decision: columns that line up from one printed row to the next."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for width in (5, 6, 16, 16):
+        grid.add_column(width=width, no_wrap=True)
+    grid.add_column()
+    grid.add_row(*cells, style=style)
+    return grid
+
+
+def _bar(usage: float) -> Text:
+    """`██████████ 50.0 %`"""
+    filled = min(_BAR_WIDTH, max(0, round(usage * _BAR_WIDTH)))
+    style = "red" if usage >= 0.8 else "yellow" if usage >= 0.65 else "green"
+    bar = Text("█" * filled, style=style) + Text("░" * (_BAR_WIDTH - filled), style="dim")
+    return bar + Text(f" {100 * usage:5.1f} %")

@@ -1,0 +1,101 @@
+"""What the demo says in words: what is about to happen, what a round decided and why, where everything lies afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cli.demo.goal import Goal
+from cli.demo.plan import BROKERS, BUNDLES, Plan
+from cli.demo.result import Result, files
+from simulation.loop import Step
+from sinks.segments import segment_path
+from strategies.model import Round
+
+
+def short(broker: str) -> str:
+    """A broker's name without its port."""
+    return broker.rpartition(":")[0] or broker
+
+
+def introduction(plan: Plan, goal: Goal) -> list[str]:
+    """What the reader is about to see, in a few lines."""
+    who = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
+    lines = [
+        f"A modelled Pulsar cluster: {BROKERS} brokers, {BUNDLES} bundles. Two brokers run hot, two that were restarted are nearly idle.",
+        f"Once a minute of its own time all brokers report, {who} decides, a simulated executor moves bundles.",
+        f"Strategy: {goal.strategy} ({plan.mode} mode). {goal.summary}",
+        f"Goal: a spread ({goal.measure} of the brokers' usage) below its threshold of {goal.threshold:g} points.",
+        f"Settings: {plan.settings_file}",
+    ]
+    return lines + [f"  not at its default there: {one.key} = {one.value} ({one.why})" for one in plan.overrides]
+
+
+def extremes(record: Round) -> tuple[str, str]:
+    """The busiest and the idlest broker of a round with their usage."""
+    by_usage = sorted(record.usage.items(), key=lambda item: item[1])
+    (idlest, low), (busiest, high) = by_usage[0], by_usage[-1]
+    return f"{short(busiest)} {100 * high:.1f} %", f"{short(idlest)} {100 * low:.1f} %"
+
+
+def decided(step: Step, goal: Goal) -> str:
+    """What a round decided, in a few words."""
+    if step.commands:
+        return f"{_bundles(len(step.commands))} to move"
+    return "balanced, nothing to move" if goal.reached(step.round) else "nothing to move yet"
+
+
+def reasons(step: Step, goal: Goal) -> list[str]:
+    """Why: one line per broker that gives bundles away, with its first command's reason; or why the busiest broker was left alone."""
+    if step.commands:
+        sources = dict.fromkeys(one.source for one in step.commands)
+        lines = [_moves_of(source, step) for source in sources]
+    else:
+        lines = [] if goal.reached(step.round) else _why_not(step.round)
+    return [_shortened(line, step.round.brokers) for line in lines]
+
+
+def closing(result: Result) -> list[str]:
+    """Where the files are and what to try next."""
+    plan = result.plan
+    names = files(plan)
+    lines = [f"Files are in {plan.folder}:"]
+    lines += [f"  {name:<10} {path}" for name, path in names.items()]
+    lines += ["Try next:"]
+    lines += [f"  {command}" for command in next_commands(result)]
+    return lines
+
+
+def next_commands(result: Result) -> list[str]:
+    """Commands that look closer at this very run."""
+    plan = result.plan
+    config = f"--config {plan.settings_file}"
+    commands = [one.id for step in result.steps for one in step.commands]
+    explain = [f"rebalancer explain {commands[0]} --from {plan.folder}"] if commands else []
+    replay = f"rebalancer replay {segment_path(plan.topic('telemetry'), 0)} {config}"
+    state = [f"rebalancer state {config}"] if plan.engine == "spark" else []
+    return [*explain, replay, *state]
+
+
+def _moves_of(source: str, step: Step) -> str:
+    """`8 bundles a → b, c; the first because …`: an unload names no destination, so the outcomes say where bundles went."""
+    commands = [one for one in step.commands if one.source == source]
+    went = {outcome.command_id: outcome.owner_after or "nowhere" for outcome in step.outcomes}
+    destinations = dict.fromkeys(went[one.id] for one in commands)
+    first = "" if len(commands) == 1 else "; the first"
+    return f"{_bundles(len(commands))} {source} → {', '.join(destinations)}{first} because {commands[0].text}"
+
+
+def _shortened(line: str, brokers: Sequence[str]) -> str:
+    for broker in brokers:
+        line = line.replace(broker, short(broker))
+    return line
+
+
+def _why_not(record: Round) -> list[str]:
+    busiest = max(record.usage, key=lambda name: record.usage[name])
+    about = [skip for skip in record.skips if skip.subject == "broker" and busiest in skip.names]
+    return [skip.text for skip in (about or record.skips)[:1]]
+
+
+def _bundles(count: int) -> str:
+    return "1 bundle" if count == 1 else f"{count} bundles"

@@ -1,0 +1,149 @@
+"""Scenario files: a story, one line per broker, what happens in which round; below a line of dashes what the engine prints.
+
+    Two sentences of what this is about.
+
+    strategy avg fixed
+    set max_unload 0.5
+    hot-1   carries 3000 2500 2000   of 10000
+    idle-1  carries 200              of 10000
+    at 3 idle-1 does not answer
+    at 4 nobody executes
+    at 5 hot-1a carries 4000
+    rounds 6
+    ----
+
+A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full; its bundles are named after it
+with a letter each. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from simulation.cluster import SimulatedCluster
+from simulation.executor import SimulatedExecutor
+from simulation.loop import Answer, EngineDecider
+from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
+from simulation.telemetry import collection_pass, outcome_reports
+from strategies.describe import describe
+from strategies.engine import EngineSettings
+from strategies.model import Outcome
+from strategies.shedding.registry import SHEDDERS
+
+RULER = "----"
+#: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a percent.
+WOBBLE = Noise(traffic=0.0001, cpu=0.0)
+
+
+@dataclass
+class Scenario:
+    """A scenario as it was read; the lists grow line by line."""
+
+    strategy: str = "avg"
+    mode: str = "fixed"
+    overrides: dict[str, str] = field(default_factory=dict)
+    message_bytes: float = 1024.0
+    brokers: list[BrokerModel] = field(default_factory=list)
+    bundles: list[BundleModel] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
+    silent: dict[int, set[str]] = field(default_factory=dict)
+    idle_executor: set[int] = field(default_factory=set)
+    carries: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+    rounds: int = 3
+
+
+def read_scenario(text: str) -> Scenario:
+    """Raises ValueError with the line it does not understand."""
+    _story, _, setup = text.partition("\n\n")
+    scenario = Scenario()
+    for line in setup.splitlines():
+        if not _read_line(line.split(), scenario):
+            raise ValueError(f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in a scenario")
+    return scenario
+
+
+def play(scenario: Scenario) -> Iterator[str]:
+    """What the engine prints: per round its record, usage per broker, commands, and what was left alone."""
+    cluster = _cluster(scenario)
+    decider, executor, outcomes = EngineDecider(_settings(scenario)), SimulatedExecutor(cluster), tuple[Outcome, ...]()
+    for number in range(1, scenario.rounds + 1):
+        for bundle, rate in scenario.carries.get(number, []):
+            cluster.carry(bundle, rate / 2)
+        seen = collection_pass(cluster, scenario.silent.get(number, ()))
+        answer = decider.decide([*outcome_reports(outcomes), *seen])
+        yield from _print(answer)
+        outcomes = () if number in scenario.idle_executor else executor.apply(answer.commands, answer.round.ts)
+
+
+def split_file(path: Path) -> tuple[str, str]:
+    """The scenario and the expected print-out of a file."""
+    head, _, tail = path.read_text(encoding="utf-8").partition(f"{RULER}\n")
+    return head, tail
+
+
+def join_file(path: Path, head: str, printed: str) -> None:
+    """Writes both parts of a file."""
+    path.write_text(f"{head}{RULER}\n{printed}", encoding="utf-8")
+
+
+def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
+    match words:
+        case ["strategy", name, mode]:
+            scenario.strategy, scenario.mode = name, mode
+        case ["set", key, value]:
+            scenario.overrides[key] = value
+        case ["messages", "of", size, "bytes"]:
+            scenario.message_bytes = float(size)
+        case ["rounds", count]:
+            scenario.rounds = int(count)
+        case ["at", number, "nobody", "executes"]:
+            scenario.idle_executor.add(int(number))
+        case ["at", number, broker, "does", "not", "answer"]:
+            scenario.silent.setdefault(int(number), set()).add(broker)
+        case ["at", number, bundle, "carries", rate]:
+            scenario.carries.setdefault(int(number), []).append((bundle, float(rate)))
+        case [broker, "carries", *rates, "of", capacity]:
+            _add_broker(scenario, broker, [float(rate) for rate in rates], float(capacity))
+        case _:
+            return not words
+    return True
+
+
+def _add_broker(scenario: Scenario, name: str, rates: Sequence[float], capacity: float) -> None:
+    machine = Hardware(cpu_limit=100.0, cpu_idle=0.0, cpu_per_message=100.0 / capacity, cpu_per_byte=0.0)
+    scenario.brokers.append(BrokerModel(name, machine))
+    for letter, rate in zip(ascii_lowercase, rates, strict=False):
+        scenario.bundles.append(BundleModel(f"{name}{letter}", rate / 2, scenario.message_bytes))
+        scenario.owners[f"{name}{letter}"] = name
+
+
+def _cluster(scenario: Scenario) -> SimulatedCluster:
+    model = ClusterModel("golden", tuple(scenario.brokers), tuple(scenario.bundles), noise=WOBBLE, start_ms=0)
+    return SimulatedCluster(model, scenario.owners)
+
+
+def _settings(scenario: Scenario) -> EngineSettings:
+    entry = SHEDDERS[scenario.strategy]
+    defaults = {one.name: one.default for one in dataclasses.fields(entry.settings)}
+    given = {key: _like(defaults[key], value) for key, value in scenario.overrides.items()}
+    return EngineSettings(scenario.strategy, "parity" if scenario.mode == "parity" else "fixed", entry.settings(**given))
+
+
+def _like(default: Any, text: str) -> Any:
+    return text == "true" if isinstance(default, bool) else type(default)(text)
+
+
+def _print(answer: Answer) -> Iterator[str]:
+    yield describe(answer.round)
+    yield "  usage " + " · ".join(f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items())
+    for broker, reason in answer.round.stale.items():
+        yield f"  stale {broker}: {reason}"
+    for command in answer.commands:
+        yield f"  {describe(command)}"
+    for skip in answer.round.skips:
+        yield f"  {describe(skip)}"

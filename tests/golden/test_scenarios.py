@@ -1,0 +1,28 @@
+"""Every scenario prints what its file says; `make golden` rewrites the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.scenario import join_file, play, read_scenario, split_file
+
+SCENARIOS = sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_scenario_prints_what_its_file_says(path: Path, rewrite: bool) -> None:
+    head, expected = split_file(path)
+    printed = "\n".join(play(read_scenario(head))) + "\n"
+    if rewrite:
+        join_file(path, head, printed)
+    else:
+        assert printed == expected, (
+            f"{path.name}: the print-out changed; `make golden` rewrites it, read the difference before you commit it"
+        )
+
+
+def test_a_line_that_means_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="carreis"):
+        read_scenario("A story.\n\nhot carries 10 of 100\ncold carreis 10 of 100\n")
