@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -18,17 +18,23 @@ Side = Literal["left", "right"]
 
 def out() -> Console:
     """Standard output for people. Off a terminal it is 120 columns wide unless COLUMNS says otherwise."""
-    return _console(sys.stdout)
-
-
-def err() -> Console:
-    """Standard error, for progress and warnings."""
-    return _console(sys.stderr)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+    return Console(file=sys.stdout, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)
 
 
 def progress(sentence: str) -> None:
     """One plain line on standard error."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def show(*parts: RenderableType) -> None:
+    """Tables and sentences on standard output, without the blanks that fill a table's lines up to the edge."""
+    console = out()
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
 
 
 def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
@@ -45,8 +51,3 @@ def table(columns: Sequence[tuple[str, Side]], rows: Sequence[Sequence[str | Tex
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return made
-
-
-def _console(file: Any) -> Console:
-    width = None if file.isatty() or "COLUMNS" in os.environ else 120
-    return Console(file=file, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)

@@ -25,12 +25,18 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "Check what the job needs on this machine.",
 }
 
+#: Options that typer gives to every application by itself.
+_ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
+
 
 def load(name: str) -> Any:
     """The real command behind `name`; imports its module."""
     command = get_command(importlib.import_module(f"cli.commands.{name}").app)
     command.name = name
     command.help = command.help or COMMANDS[name]
+    command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.rich_markup_mode = None
     return command
 
 

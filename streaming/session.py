@@ -50,6 +50,20 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
         ) from error
 
 
+def stop_session(session: SparkSession) -> None:
+    """Stops Spark and waits for its Java process to end, so that whoever comes next can start afresh."""
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        process.wait()
+
+
 def query_settings(job: JobSettings) -> Mapping[str, str]:
     """Settings of a query; they can be set on a session that runs already."""
     return {
@@ -101,7 +115,7 @@ def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> Non
     """A process group of its own: Ctrl-C and `kill` of our group must not end Java in the middle of a batch; it ends when we do."""
     with spark_log.open("ab") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
-        gateway = launch_gateway(conf, options)
+        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +19,10 @@ from cli.settings.leaves import all_leaves
 from cli.settings.load import Entry, load
 from cli.settings.tree import json_schema
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Show or check settings, or print their JSON Schema.")
+#: Columns from which on the table is readable.
+_WIDE = 100
+
+app = typer.Typer(no_args_is_help=True, help="Show or check settings, or print their JSON Schema.")
 
 
 @app.command()
@@ -37,9 +42,8 @@ def show(
         console.print_json("settings", 1, {"settings": [_as_json(entry) for entry in entries]})
         return
     for section, group in groupby(entries, key=lambda entry: entry.leaf.section):
-        console.out().print(Text(f"[{section}]", style="bold"))
-        console.out().print(_as_table(list(group)))
-        console.out().print()
+        layout = _as_table if console.out().width >= _WIDE else _as_list
+        console.show(Text(f"[{section}]", style="bold"), layout(list(group)), "")
 
 
 @app.command()
@@ -47,7 +51,7 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings fi
     """Check a settings file by itself, without the environment. Exit code 2 and one line per complaint when something is wrong."""
     entries = load(file).entries
     given = sum(entry.kind == "file" for entry in entries)
-    console.out().print(f"{file}: fine, sets {given} of {len(entries)} settings", soft_wrap=True)
+    print(f"{file}: fine, sets {given} of {len(entries)} settings")
 
 
 @app.command()
@@ -59,6 +63,16 @@ def schema() -> None:
 def _as_table(entries: list[Entry]) -> Table:
     rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
     return console.table([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
+
+
+def _as_list(entries: list[Entry]) -> Group:
+    """For narrow terminals: the meaning stands below the value, so that Pulsar's long keys stay whole."""
+    keys, values = max(len(entry.leaf.key) for entry in entries), max(len(_value(entry)) for entry in entries)
+    parts: list[Text | Padding] = []
+    for entry in entries:
+        parts.append(Text(f"{entry.leaf.key:<{keys}}  {_value(entry):<{values}}  {entry.kind}"))
+        parts.append(Padding(_meaning(entry), (0, 0, 0, 4)))
+    return Group(*parts)
 
 
 def _value(entry: Entry) -> str:

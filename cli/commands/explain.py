@@ -42,7 +42,7 @@ def explain_command(
         console.print_json("explanation", 1, _as_json(subject, history))
         return
     for line in explain(subject, history, last):
-        console.out().print(line, soft_wrap=True)
+        print(line)
 
 
 def _sources(

@@ -122,12 +122,11 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        console.out().print("Nothing was decided: no round closed and no record was rejected.")
+        print("Nothing was decided: no round closed and no record was rejected.")
         return
-    console.out().print(report.as_table(summaries))
-    console.out().print("spread: highest minus lowest usage of the brokers, in percentage points")
+    console.show(report.as_table(summaries), "spread: highest minus lowest usage of the brokers, in percentage points")
     if replayed.files:
-        console.out().print(f"written: {', '.join(str(path) for path in replayed.files.values())}", soft_wrap=True)
+        print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
 
 
 def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:

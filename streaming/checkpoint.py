@@ -1,0 +1,172 @@
+"""Guards a checkpoint folder: one job at a time, and only with the settings and the version its state was made with. No Spark here.
+
+Spark would go on with a checkpoint under any settings and decide half by the old ones; and it would let two jobs share one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sinks.topic_uri import parse_topic
+from strategies.engine import EngineSettings
+from strategies.errors import RebalancerError, SettingsError, StateVersionError
+from strategies.shedding.registry import SHEDDERS
+from strategies.state import STATE_VERSION
+from streaming.settings import JobSettings
+
+GUARD = "rebalancer.json"
+SPARK_LOG = "spark.log"
+_DRAFT = "rebalancer.draft"
+_LOCK = ".rebalancer.lock"
+_OURS = (GUARD, SPARK_LOG, _DRAFT, _LOCK)
+_FORMAT = 1
+#: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
+COLUMNS_VERSION = 1
+_AFRESH = "name a new folder as job.checkpoint (averages and hit counts then start afresh)"
+
+
+class CheckpointInUse(RebalancerError):
+    """Another job holds the folder."""
+
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What the guard file says. `state`: versions of the parts of the state; `settings`: dotted path → value."""
+
+    product: str
+    state: Mapping[str, int]
+    settings: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+
+
+def checkpoint_folder(job: JobSettings) -> Path:
+    """The folder as a path. Raises SettingsError for places that are not on this machine."""
+    text = job.checkpoint
+    parts = urlsplit(text)
+    if parts.scheme not in ("", "file") or not text:
+        raise SettingsError([f"job.checkpoint: {text!r} is not a folder of this machine; write a path or file:///folder"])
+    return Path(unquote(parts.path) if parts.scheme else text).absolute()
+
+
+def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
+    """The guard of a checkpoint that begins now."""
+    rules = engine.shedding if engine.shedding is not None else SHEDDERS[engine.strategy].settings()
+    settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
+    for section, values in ((f"shedding.{engine.strategy}", rules), ("weights", engine.weights), ("round", engine.round)):
+        settings |= _dotted(section, values)
+    settings["topics.telemetry"] = str(parse_topic(job.topics.telemetry))
+    settings["job.shuffle_partitions"] = job.shuffle_partitions
+    return Guard(engine.version, {"cluster": STATE_VERSION, "columns": COLUMNS_VERSION}, json.loads(json.dumps(settings)))
+
+
+@contextmanager
+def guarded(folder: Path, guard: Guard, *, patience_s: float = 20.0) -> Iterator[int]:
+    """Holds the folder for one job; yields the file descriptor of the lock (held until its last copy is closed).
+
+    `patience_s`: how long a job that is just ending is waited for. Raises CheckpointInUse, StateVersionError, SettingsError.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise SettingsError([f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a folder of yours"]) from error
+    try:
+        _wait_for(lock, folder, patience_s)
+        _check_or_begin(folder, guard)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def read_guard(folder: Path) -> Guard:
+    """Raises StateVersionError when the folder is no checkpoint of this program or its guard file is damaged."""
+    path = folder / GUARD
+    try:
+        tree = json.loads(path.read_bytes())
+        guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]))
+        version, digest = tree["format"], tree["digest"]
+    except FileNotFoundError as error:
+        raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_AFRESH}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StateVersionError(f"{path} cannot be read ({error}): bring it back from a copy, or {_AFRESH}") from error
+    if version != _FORMAT:
+        raise StateVersionError(
+            f"{path} is of format {version}, this version knows format {_FORMAT}: use the version that wrote it, or {_AFRESH}"
+        )
+    if digest != guard.digest:
+        raise StateVersionError(f"{path} was changed (its digest differs): bring it back from a copy, or {_AFRESH}")
+    return guard
+
+
+def _wait_for(lock: int, folder: Path, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise CheckpointInUse(f"another job uses the checkpoint {folder}: stop it first, or name another folder") from error
+        time.sleep(0.1)
+
+
+def _check_or_begin(folder: Path, guard: Guard) -> None:
+    strangers = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+    if (folder / GUARD).exists():
+        _compare(folder, read_guard(folder), guard)
+    elif strangers:
+        raise StateVersionError(f"{folder} holds {', '.join(strangers[:3])} but no {GUARD}: it is no checkpoint of this program; {_AFRESH}")
+    else:
+        _write(folder / GUARD, guard)
+
+
+def _compare(folder: Path, written: Guard, now: Guard) -> None:
+    if written.state != now.state:
+        raise StateVersionError(
+            f"the checkpoint {folder} was written by version {written.product} in state format {_versions(written)}; version {now.product} "
+            f"continues format {_versions(now)} only: go back to the version that wrote it, or {_AFRESH}"
+        )
+    missing = object()
+    paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
+    differing = [path for path in paths if written.settings.get(path, missing) != now.settings.get(path, missing)]
+    if differing:
+        complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
+        raise SettingsError([*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_AFRESH}"])
+
+
+def _shown(guard: Guard, path: str) -> str:
+    return json.dumps(guard.settings[path]) if path in guard.settings else "nothing"
+
+
+def _versions(guard: Guard) -> str:
+    return ", ".join(f"{part} {version}" for part, version in sorted(guard.state.items()))
+
+
+def _write(path: Path, guard: Guard) -> None:
+    """All or nothing: a job killed while it writes leaves no half guard."""
+    tree = {"format": _FORMAT, "product": guard.product, "state": guard.state, "digest": guard.digest, "settings": guard.settings}
+    draft = path.with_name(_DRAFT)
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(tree, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _dotted(section: str, values: Any) -> dict[str, Any]:
+    tree = asdict(values) if is_dataclass(values) and not isinstance(values, type) else {}
+    return {f"{section}.{key}": value for key, value in tree.items()}

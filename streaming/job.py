@@ -1,0 +1,219 @@
+"""The streaming job: telemetry topic in, commands, rounds and rejected records out, through one Spark query.
+
+It stops cleanly: a micro-batch that is being worked on is finished and committed, the next one is left for the following start.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sinks.topic_uri import parse_topic
+from strategies.engine import Engine, EngineSettings
+from strategies.errors import SettingsError
+from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.decode import PACKED, decoder
+from streaming.failures import explain, is_passing
+from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
+from streaming.output import OutputTopics, Written
+from streaming.processor import OUTPUT, ClusterProcessor
+from streaming.session import query_settings, start_session, stop_session
+from streaming.settings import JobSettings
+from streaming.sources.file_topic import FileTopicSource, Source
+
+_LOOK_EVERY_S = 0.1
+_LAST_EVENT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a signal; `written`: what it published."""
+
+    stopped_by: str
+    written: Written
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to be run, and where. `drain`: process what is there now, then end."""
+
+    job: JobSettings
+    engine: EngineSettings
+    folder: Path
+    drain: bool
+
+
+@dataclass(slots=True)
+class Stop:
+    """A wish to stop: the caller's event, or a signal that sets it."""
+
+    event: threading.Event
+    signal: str = ""
+
+
+def run_job(
+    job: JobSettings,
+    engine: EngineSettings,
+    *,
+    drain: bool = False,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    session: SparkSession | None = None,
+) -> JobResult:
+    """Runs until it is stopped, or, with `drain`, until all there is has been processed.
+
+    `on_progress` is called from another thread with every micro-batch. `stop` ends the run from outside, SIGTERM and SIGINT do so too
+    when this is the main thread. `session`: a running Spark to use instead of starting (and stopping) one.
+    Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
+    """
+    check_job(job, engine)
+    run = Run(job, engine, checkpoint_folder(job), drain)
+    wish = Stop(stop or threading.Event())
+    with ExitStack() as stack:
+        lock = stack.enter_context(guarded(run.folder, guard_of(job, engine)))
+        report = stack.enter_context(_reports(job, on_progress))
+        spark = stack.enter_context(_running(run, lock) if session is None else _borrowed(session, job))
+        stack.enter_context(_signals(wish))
+        return _run(spark, run, report, wish)
+
+
+def check_job(job: JobSettings, engine: EngineSettings) -> None:
+    """Raises SettingsError, with all complaints, for settings that cannot be run; starts nothing."""
+    Engine(engine)
+    complaints: list[str] = []
+    folders: dict[Path, str] = {}
+    for name in ("telemetry", "commands", "rounds", "rejected"):
+        try:
+            folder = parse_topic(getattr(job.topics, name)).folder
+        except SettingsError as error:
+            complaints += [f"topics.{name}: {complaint}" for complaint in error.complaints]
+            continue
+        if folder in folders:
+            complaints.append(f"topics.{name}: is the same topic as topics.{folders[folder]}; every topic needs its own")
+        folders.setdefault(folder, name)
+    if complaints:
+        raise SettingsError(complaints)
+
+
+def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
+    """The query itself: from columns of `RECORDS` to columns of `OUTPUT`."""
+    packed = records.mapInArrow(decoder(job.wire), PACKED)
+    return packed.groupBy("cluster").transformWithState(ClusterProcessor(engine), OUTPUT, "Update", "None")
+
+
+def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:
+    outputs = OutputTopics(run.job, stop.event)
+    listener = ProgressListener(outputs.take, report)
+    spark.streams.addListener(listener)
+    try:
+        _try_until_it_starts(spark, run, outputs, stop.event)
+        listener.wait(_LAST_EVENT_S)
+    finally:
+        spark.streams.removeListener(listener)
+        outputs.close()
+    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), outputs.total)
+
+
+def _try_until_it_starts(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event) -> None:
+    """On a busy machine Spark's workers may be too slow for its patience at the start; later failures are not tried again here."""
+    for attempts_left in reversed(range(run.job.start_attempts)):
+        error = _follow(_start(spark, run, outputs), outputs, stop)
+        if error is None or stop.is_set():
+            return
+        if outputs.error is not None:
+            raise outputs.error
+        if not attempts_left or outputs.began or not is_passing(error):
+            raise explain(error, run.folder / SPARK_LOG) from error
+
+
+def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQuery:
+    job = run.job
+    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    spark.dataSource.register(FileTopicSource)
+    records = spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
+    rows = decided(records, job, run.engine).writeStream.outputMode("update").foreachBatch(outputs)
+    rows = rows.option("checkpointLocation", str(run.folder))
+    if run.drain:
+        return rows.trigger(availableNow=True).start()
+    return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()
+
+
+def _follow(query: StreamingQuery, outputs: OutputTopics, stop: threading.Event) -> PySparkException | None:
+    """Waits for the end of the query; None or why it failed. A stop is passed on when no micro-batch is being worked on."""
+    try:
+        while query.isActive:
+            if not stop.wait(_LOOK_EVERY_S):
+                continue
+            if not outputs.busy and not query.status["isTriggerActive"]:
+                query.stop()
+            else:
+                query.awaitTermination(1)
+        return query.exception()
+    except PySparkException as error:
+        return error
+    finally:
+        if query.isActive:
+            query.stop()
+
+
+@contextmanager
+def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnProgress]:
+    with ExitStack() as stack:
+        targets = [on_progress] if on_progress is not None else []
+        if job.progress_file:
+            targets.append(stack.enter_context(progress_file(Path(job.progress_file))))
+
+        def report(progress: BatchProgress) -> None:
+            for target in targets:
+                target(progress)
+
+        yield report
+
+
+@contextmanager
+def _running(run: Run, lock: int) -> Iterator[SparkSession]:
+    # Java inherits the lock: a checkpoint is free again only when the last process that could write to it is gone.
+    session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
+    try:
+        yield session
+    finally:
+        stop_session(session)
+
+
+@contextmanager
+def _borrowed(session: SparkSession, job: JobSettings) -> Iterator[SparkSession]:
+    ours = session.newSession()
+    for key, value in query_settings(job).items():
+        ours.conf.set(key, value)
+    yield ours
+
+
+@contextmanager
+def _signals(stop: Stop) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for a clean stop; the same signal again ends the process the usual way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {int(number): signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def ask(number: int, _frame: Any) -> None:
+        stop.signal = signal.Signals(number).name
+        stop.event.set()
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

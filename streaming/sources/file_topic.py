@@ -1,0 +1,166 @@
+"""A file topic as a streaming source: byte offsets, batches of at most so many records, and never half a line.
+
+Spark's own file source sees only whole new files and keeps no order. Offsets carry how many records lie before them (since the
+checkpoint began), so that the distance to the end of the topic is known in records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, TypedDict
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from sinks.file_topic import FileTopicReader, Offset, TopicRecord
+from sinks.limits import WireLimits
+from sinks.topic_uri import parse_topic
+from streaming.sources.lag import count_lines
+
+#: Columns of every telemetry source. `value` holds only the beginning of a record when `size` is larger.
+RECORDS = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", LongType()),
+        StructField("offset", LongType()),
+        StructField("value", BinaryType()),
+        StructField("size", LongType()),
+    ]
+)
+_ARROW = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("value", pa.binary()), ("size", pa.int64())]
+)
+_ROWS = 1_000
+#: A task costs about as much as decoding this many bytes.
+_WORTH_A_TASK = 1_000_000
+
+
+class Place(TypedDict):
+    """An offset as Spark keeps it in the checkpoint."""
+
+    segment: int
+    byte: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to read, and how much of it at a time."""
+
+    uri: str
+    max_records: int
+    max_bytes: int
+    tasks: int
+    limits: WireLimits
+
+    def options(self) -> dict[str, str]:
+        """As options of Spark's reader, which are texts."""
+        return {key: str(value) for key, value in {**asdict(self), **asdict(self.limits)}.items() if key != "limits"}
+
+    @staticmethod
+    def from_options(options: Any) -> Source:
+        limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
+        return Source(options["uri"], int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
+
+    def reader(self) -> FileTopicReader:
+        topic = parse_topic(self.uri)
+        return FileTopicReader(topic.folder, str(topic), self.limits)
+
+
+class FileTopicSource(DataSource):
+    """`spark.readStream.format("file-topic")` after `spark.dataSource.register(FileTopicSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "file-topic"
+
+    def schema(self) -> StructType:
+        return RECORDS
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return FileTopicStream(Source.from_options(self.options))
+
+
+class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._topic = source.reader()
+        self._stop_at: Offset | None = None
+        self._cuts: dict[Offset, list[Place]] = {}
+        self._counted: Place | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return dict(_place(self._topic.begin(), 0))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._source.max_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stop_at = self._topic.end()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin = _offset(start)
+        self._counted = self._counted or _place(begin, start["records"])
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        records, after = self._topic.read(begin, most, self._source.max_bytes, self._stop_at)
+        if not records:
+            # Not even to the start of an empty next segment: an offset that moves would make an empty micro-batch.
+            return start
+        self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
+        return dict(_place(after, start["records"] + len(records)))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        if self._counted is None:
+            return None
+        end = self._topic.end()
+        lines = count_lines(parse_topic(self._source.uri).folder, _offset(self._counted), end)
+        self._counted = _place(end, self._counted["records"] + lines)
+        return dict(self._counted)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        bounds = [start, *self._cuts.get(_offset(start), []), end]
+        return [Slice(_offset(a), _offset(b)) for a, b in pairwise(bounds) if a != b]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Slice)
+        topic, begin, end = self._source.reader(), partition.begin, partition.end
+        while True:
+            records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
+            if not records:
+                return
+            yield _record_batch(records)
+
+
+class Slice(InputPartition):
+    """The lines between two offsets, for one task."""
+
+    def __init__(self, begin: Offset, end: Offset) -> None:
+        super().__init__((begin, end))
+        self.begin, self.end = begin, end
+
+
+def _place(offset: Offset, records: int) -> Place:
+    return {"segment": offset.segment, "byte": offset.byte, "records": records}
+
+
+def _offset(place: Any) -> Offset:
+    return Offset(place["segment"], place["byte"])
+
+
+def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[Place]:
+    """Where to cut a batch so that each of at most `tasks` slices is worth a task."""
+    slices = min(tasks, len(records), sum(record.size for record in records) // _WORTH_A_TASK)
+    starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
+    return [_place(Offset(records[i].position.partition, records[i].position.offset), before + i) for i in starts]
+
+
+def _record_batch(records: Sequence[TopicRecord]) -> Any:
+    topics, partitions, offsets = zip(*(record.position for record in records), strict=True)
+    values, sizes = [record.value for record in records], [record.size for record in records]
+    return pa.record_batch([list(topics), list(partitions), list(offsets), values, sizes], schema=_ARROW)

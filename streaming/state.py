@@ -1,0 +1,108 @@
+"""What a checkpoint remembers per broker, read through Spark's own reader of state; no job needs to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from strategies.errors import StateVersionError
+from strategies.state import ClusterState, from_bytes
+from strategies.store import BrokerState
+from streaming.checkpoint import COLUMNS_VERSION, SPARK_LOG, read_guard
+from streaming.columns import broker_state
+from streaming.session import start_session, stop_session
+from streaming.settings import JobSettings
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStateRow:
+    """One broker of one cluster. `round`: the cluster's last closed round; `age_ms`: of its newest report, by the cluster's own clock.
+
+    `ewma`, `placement_ewma` are fractions; None where a strategy keeps no such memory of the broker.
+    """
+
+    cluster: str
+    broker: str
+    round: int
+    reported_at_ms: int
+    age_ms: int | None
+    sampled_at_ms: int
+    ewma: float | None
+    placement_ewma: float | None
+    hit_high: int | None
+    hit_low: int | None
+    bundles: int
+    msg_rate: float
+    msg_throughput: float
+
+
+def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -> list[BrokerStateRow]:
+    """Brokers of all clusters as of the last committed micro-batch, by cluster and order of first appearance; empty before the first.
+
+    Raises StateVersionError for a folder that is no checkpoint of this program and version, SparkStartError.
+    """
+    folder = _folder(checkpoint)
+    guard = read_guard(folder)
+    if guard.state.get("columns") != COLUMNS_VERSION:
+        raise StateVersionError(f"the state in {folder} was written by version {guard.product}: read it with that version")
+    if not any(folder.glob("commits/[0-9]*")):
+        return []
+    if session is not None:
+        return _read(session, folder)
+    ours = start_session(JobSettings(), folder / SPARK_LOG, short=True)
+    try:
+        return _read(ours, folder)
+    finally:
+        stop_session(ours)
+
+
+def _folder(checkpoint: str | Path) -> Path:
+    text = str(checkpoint)
+    return Path(unquote(urlsplit(text).path) if text.startswith("file:") else text).absolute()
+
+
+def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
+    # Asking for streams starts Spark's state coordinator, which the reader of state needs and does not start itself.
+    _ = spark.streams.active
+    try:
+        clusters = {row.key.cluster: from_bytes(bytes(row.value.packed)) for row in _rows(spark, folder, "cluster")}
+        brokers = [
+            (row.key.cluster, broker_state(row.user_map_key.broker, tuple(row.user_map_value))) for row in _rows(spark, folder, "brokers")
+        ]
+    except (PySparkException, Py4JError) as error:
+        raise StateVersionError(
+            f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
+            f"What Spark said is in {folder / SPARK_LOG}"
+        ) from error
+    ordered = sorted(brokers, key=lambda pair: (pair[0], pair[1].order))
+    return [_row(cluster, clusters.get(cluster, ClusterState()), broker) for cluster, broker in ordered]
+
+
+def _rows(spark: SparkSession, folder: Path, variable: str) -> list[Any]:
+    return spark.read.format("statestore").option("path", str(folder)).option("stateVarName", variable).load().collect()
+
+
+def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:
+    newest = max(broker.reported_at_ms, broker.bundles_at_ms)
+    traffic, memory = broker.figures.traffic, broker.memory
+    return BrokerStateRow(
+        cluster=cluster,
+        broker=broker.broker,
+        round=state.round,
+        reported_at_ms=newest,
+        age_ms=None if state.clock is None else state.clock.now_ms - newest,
+        sampled_at_ms=broker.sampled_at_ms,
+        ewma=memory.ewma,
+        placement_ewma=memory.placement_ewma,
+        hit_high=memory.hit_high,
+        hit_low=memory.hit_low,
+        bundles=broker.figures.bundle_count,
+        msg_rate=traffic.msg_rate,
+        msg_throughput=traffic.msg_throughput,
+    )
