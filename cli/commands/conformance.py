@@ -1,0 +1,29 @@
+"""`rebalancer conformance`: compare our decisions with those of Pulsar's own classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("conformance")
+def conformance(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Decision vectors (.jsonl or .jsonl.gz).")],
+    *,
+    as_json: options.Json = False,
+    first: Annotated[int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")] = 0,
+    listed: Annotated[bool, typer.Option("--list", help="Also list every case with its result.")] = False,
+) -> None:
+    """Compare decisions with those of Pulsar's own classes: picks, order and state exactly, doubles bit for bit.
+
+    Exit code 5 when a case differs, 2 when the file cannot be compared.
+    """
+    from cli.conformance.run import run
+
+    raise typer.Exit(run(file, as_json=as_json, first=first, listed=listed))

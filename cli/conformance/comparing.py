@@ -1,0 +1,69 @@
+"""Exact comparison of what Java answered with what we answer: doubles bit for bit, lists in order, mappings by key."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
+
+#: Stands for a field that one side does not have.
+ABSENT: Final = "(absent)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where the answers part. `round` counts from 1; `field` is a path such as `ema[b1:1]`."""
+
+    case: str
+    round: int
+    field: str
+    expected: str
+    got: str
+
+
+def differences(case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[Difference]:
+    """All places where two answers of a round part; a field that only one side has is one of them."""
+    return [
+        Difference(case, round_, path, _shown(wanted), _shown(answered))
+        for field in dict.fromkeys((*expected, *got))
+        for path, wanted, answered in _walk(field, expected.get(field, ABSENT), got.get(field, ABSENT))
+    ]
+
+
+def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Leaves that differ. What we answer decides how a value is read: Java writes doubles as numbers or as names like NaN."""
+    if isinstance(got, Mapping) and isinstance(expected, Mapping):
+        for key in dict.fromkeys((*expected, *got)):
+            yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))
+    elif isinstance(got, list | tuple) and isinstance(expected, list | tuple) and len(got) == len(expected):
+        for index, (wanted, answered) in enumerate(zip(expected, got, strict=True)):
+            yield from _walk(f"{path}[{index}]", wanted, answered)
+    elif not _identical(expected, got):
+        yield path, expected, got
+
+
+def _identical(expected: Any, got: Any) -> bool:
+    if isinstance(got, float):
+        wanted = _as_double(expected)
+        return wanted is not None and _bits(wanted) == _bits(got)
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def _as_double(value: Any) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
+
+
+def _bits(value: float) -> bytes:
+    return b"NaN" if isnan(value) else struct.pack("<d", value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and not value:
+        return "(nothing)"
+    return repr(value)

@@ -1,0 +1,37 @@
+"""Turning the broker.conf keys of a case into our settings: every setting knows Pulsar's own key."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TypeVar, get_type_hints
+
+from strategies.settings import Setting, Weights
+
+_T = TypeVar("_T")
+_BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOutResourceWeight")
+
+
+def settings_of(cls: type[_T], conf: Mapping[str, float | str | bool]) -> _T:
+    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys of others are ignored."""
+    given = {}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, Setting) and mark.pulsar is not None and mark.pulsar in conf:
+                given[name] = _plain(conf[mark.pulsar])
+    return cls(**given)
+
+
+def weights_of(conf: Mapping[str, float | str | bool]) -> Weights:
+    """Resource weights. Of the two spellings of the bandwidth keys the newer one wins unless it says 1.0 (spec, section 10)."""
+    resolved = dict(conf)
+    for key in _BANDWIDTH:
+        old = conf.get(key.replace("Bandwidth", "Bandwith"), 1.0)
+        if conf.get(key, 1.0) == 1.0 and old != 1.0:
+            resolved[key] = old
+    weights = settings_of(Weights, resolved)
+    return dataclasses.replace(weights, **{field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)})
+
+
+def _plain(value: float | str | bool) -> float | bool:
+    return float(value) if isinstance(value, str) else value

@@ -1,0 +1,104 @@
+"""`rebalancer conformance`: compare a file of vectors, say how many cases are identical, show where the others part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cli import console, exits
+from cli.conformance.comparing import Difference, differences
+from cli.conformance.suites import Suite, suite_of
+from cli.conformance.vectors import Case, read_cases
+from strategies.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case went. `differences` are those of its first round that differs: what follows from a difference says nothing new."""
+
+    case: str
+    suite: str
+    strategy: str
+    rounds: int
+    result: Literal["identical", "different", "not in this version"]
+    differences: tuple[Difference, ...] = ()
+
+
+def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
+    """Compares a file, prints the result, and answers the exit code: 0, or 5 when a decision, an order or a state differs.
+
+    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or about nothing this version has.
+    """
+    verdicts = [compare(case) for case in read_cases(file)]
+    if all(verdict.result == "not in this version" for verdict in verdicts):
+        named = ", ".join(_missing(verdicts))
+        raise SettingsError([f"{file}: {named} is not in this version, so nothing was compared"])
+    shown = [difference for verdict in verdicts for difference in verdict.differences][: max(0, first)]
+    if as_json:
+        console.print_json("conformance", 1, _as_json(file, verdicts, shown, listed))
+    else:
+        for line in (*_list(verdicts if listed else ()), *_readable(shown), _summary(file, verdicts)):
+            console.out().print(line, soft_wrap=True)
+    return exits.DIFFERENT if any(verdict.result == "different" for verdict in verdicts) else exits.OK
+
+
+def compare(case: Case) -> Verdict:
+    """Plays one case and compares round by round, up to the first that differs."""
+    envelope, suite = case.envelope, suite_of(case)
+    if suite is None:
+        return Verdict(envelope.id, envelope.suite, envelope.strategy, 0, "not in this version")
+    rounds, found = _play(case, suite)
+    return Verdict(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
+
+
+def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
+    number = 0
+    for number, (expected, got) in enumerate(suite.replay(case), start=1):
+        if found := differences(case.envelope.id, number, expected, got):
+            return number, found
+    return number, []
+
+
+def _missing(verdicts: Sequence[Verdict]) -> Counter[str]:
+    return Counter(f"{verdict.suite}/{verdict.strategy}" for verdict in verdicts if verdict.result == "not in this version")
+
+
+def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
+    results = Counter(verdict.result for verdict in verdicts)
+    body: dict[str, Any] = {
+        "file": str(file),
+        "suite": ", ".join(sorted({verdict.suite for verdict in verdicts})),
+        "strategy": ", ".join(sorted({verdict.strategy for verdict in verdicts})),
+        "total": len(verdicts),
+        "identical": results["identical"],
+        "different": results["different"],
+        "not_in_this_version": dict(sorted(_missing(verdicts).items())),
+        "rounds": sum(verdict.rounds for verdict in verdicts),
+        "differences": [asdict(difference) for difference in shown],
+    }
+    if listed:
+        body["cases"] = [{"id": verdict.case, "result": verdict.result, "rounds": verdict.rounds} for verdict in verdicts]
+    return body
+
+
+def _list(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    for verdict in verdicts:
+        yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {verdict.rounds} rounds)"
+
+
+def _readable(shown: Sequence[Difference]) -> Iterator[str]:
+    for difference in shown:
+        yield f"{difference.case}, round {difference.round}, {difference.field}"
+        yield f"  expected {difference.expected}"
+        yield f"  got      {difference.got}"
+
+
+def _summary(file: Path, verdicts: Sequence[Verdict]) -> str:
+    results, missing = Counter(verdict.result for verdict in verdicts), _missing(verdicts)
+    compared = len(verdicts) - missing.total()
+    rest = f"; not in this version: {', '.join(f'{name} ({count})' for name, count in sorted(missing.items()))}" if missing else ""
+    hint = " (--first 5 shows where)" if results["different"] else ""
+    return f"{file}: {results['identical']} of {compared} cases identical, {results['different']} different{hint}{rest}"

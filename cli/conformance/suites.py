@@ -1,0 +1,59 @@
+"""Which suites and strategies there are, and which of them this version can be compared on: one adapter each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
+from cli.conformance.vectors import Case
+from strategies.errors import SettingsError
+
+
+class Suite(Protocol):
+    """Plays a case through our code."""
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Per round (or query): Java's answer and ours, with the same fields."""
+
+
+#: Everything Pulsar's classes were asked, by suite.
+KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "shedding": frozenset({"OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"}),
+        "averaging": frozenset({"BundleData", "TimeAverageBrokerData", "ResourceUsage", "BrokerLoadData", "Compare"}),
+        "placement": frozenset(
+            {
+                "LeastLongTermMessageRate",
+                "LeastResourceUsageWithWeight",
+                "RoundRobinBrokerSelector",
+                "AvgShedder",
+                "ExtLeastResourceUsageWithWeight",
+            }
+        ),
+        "splits": frozenset({"algorithms", "hashing", "BundleSplitterTask", "DefaultNamespaceBundleSplitStrategyImpl"}),
+        "transfer": frozenset({"TransferShedder"}),
+        "topk": frozenset({"TopKBundles"}),
+        "throttling": frozenset({"AsyncTokenBucket", "DispatchRateLimiterAsyncTokenBucket", "DispatchRateLimiterClassic"}),
+        "filters": frozenset({"antiAffinity", "evenDistribution", "isolation", "topicCount"}),
+    }
+)
+
+#: What can be compared so far.
+SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
+    {
+        ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
+        ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
+    }
+)
+
+
+def suite_of(case: Case) -> Suite | None:
+    """The adapter of a case, or None for one this version does not have. Raises SettingsError for one that nobody knows."""
+    suite, strategy = case.envelope.suite, case.envelope.strategy
+    if suite not in KNOWN:
+        raise SettingsError([f"{case.where}: suite {suite!r} is not known; there are {', '.join(KNOWN)}"])
+    if strategy not in KNOWN[suite]:
+        raise SettingsError([f"{case.where}: {suite} has no strategy {strategy!r}; there are {', '.join(sorted(KNOWN[suite]))}"])
+    return SUITES.get((suite, strategy))

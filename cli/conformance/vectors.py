@@ -1,0 +1,89 @@
+"""Reading files of decision vectors: JSON Lines, plain or gzipped, one case per line.
+
+Everything that keeps a file from being compared is a SettingsError whose one sentence starts with the file and the line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar, cast
+
+import msgspec
+
+from strategies.errors import SettingsError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+#: A double; JSON has no other way to write the last three.
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+_T = TypeVar("_T")
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What every case has, whatever it is about."""
+
+    suite: str
+    strategy: str
+    id: str
+    expect: dict[str, Any]
+    conf: dict[str, Number | bool] = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a file. `line` is its text, `where` names file and line for complaints."""
+
+    where: str
+    line: bytes
+    envelope: Envelope
+
+    def read(self, type_: type[_T]) -> _T:
+        """The case as a suite understands it. Raises SettingsError for a case that has another form."""
+        return _decode(self.line, type_, self.where)
+
+
+def read_cases(file: Path) -> Iterator[Case]:
+    """All cases of a file in order; at least one. Raises SettingsError for a file that cannot be read to its end."""
+    empty = True
+    for number, line in enumerate(_lines(file), start=1):
+        if line.strip():
+            empty = False
+            where = f"{file}: line {number}"
+            yield Case(where, line, _decode(line, Envelope, where))
+    if empty:
+        raise SettingsError([f"{file}: holds no case; give a file of decision vectors (.jsonl or .jsonl.gz)"])
+
+
+def _decode(line: bytes, type_: type[_T], where: str) -> _T:
+    try:
+        return msgspec.json.decode(line, type=type_)
+    except msgspec.ValidationError as error:
+        raise SettingsError([f"{where}: not a case of this form: {error}"]) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{where}: not JSON: {error}"]) from error
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with _readable(file), _open(file) as stream:
+        yield from stream
+
+
+def _open(file: Path) -> IO[bytes]:
+    with file.open("rb") as stream:
+        packed = file.suffix == ".gz" or stream.read(2) == _GZIP_MAGIC
+    return cast(IO[bytes], gzip.open(file, "rb")) if packed else file.open("rb")
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SettingsError([f"{file}: damaged gzip data ({error}); get the file again"]) from error
+    except OSError as error:
+        raise SettingsError([f"{file}: cannot be read: {error.strerror or error}"]) from error
