@@ -273,6 +273,8 @@ def _shown(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """As short as it can be: an integer may have hundreds of digits."""
+    """As short as it can be: an integer may have thousands of digits."""
+    if value in (math.inf, -math.inf):
+        return f"{'-' if value < 0 else ''}1.8e308 or more"
     text = str(value)
     return text if len(text) <= 30 else f"{text[:24]}… ({len(text)} digits)"

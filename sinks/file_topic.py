@@ -93,9 +93,15 @@ class FileTopicWriter:
                 )
             time.sleep(0.002)
         try:
+            self._check_lock()
             yield
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _check_lock(self) -> None:
+        """Whoever has made the folder anew locks another file than we do."""
+        if os.stat(self._folder / _LOCK).st_ino != os.fstat(self._lock).st_ino:
+            raise SinkError(f"{self._folder} was deleted and made anew by somebody else; open the topic again.")
 
     def _append(self, data: bytes) -> Offset:
         segment = (segments(self._folder) or [0])[-1]

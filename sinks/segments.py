@@ -65,6 +65,8 @@ def open_segment(folder: Path, segment: int, start: int = 0) -> Iterator[tuple[i
         if start > size or (start and os.pread(descriptor, 1, start - 1) != b"\n"):
             raise _gone(folder, Offset(segment, start))
         yield descriptor, size
+    except OSError as error:
+        raise SinkError(f"{path} cannot be read ({error.strerror}); look after the disk.") from error
     finally:
         os.close(descriptor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 import msgspec
@@ -50,6 +51,8 @@ T = TypeVar("T")
 
 #: Deeper than this no contract goes. The limit must not depend on how deep the caller's own stack is, as Python's does.
 _DEEPEST = 400
+#: The last one may be unended: without that, looking for its end again and again would take forever.
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[list(b"[{")] = 1
@@ -124,5 +127,10 @@ def _nests_too_deep(value: bytes) -> bool:
     """Cheap for ordinary records: only one with hundreds of brackets is looked at more closely."""
     if value.count(b"{") + value.count(b"[") <= _DEEPEST:
         return False
+    return _depth(value) > _DEEPEST and _depth(_STRINGS.sub(b"", value)) > _DEEPEST
+
+
+def _depth(value: bytes) -> int:
+    """How deep brackets nest, those in strings included."""
     brackets = np.frombuffer(value.translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    return bool(np.cumsum(_STEPS[brackets], dtype=np.int32).max() > _DEEPEST)
+    return int(np.cumsum(_STEPS[brackets], dtype=np.int64).max(initial=0))

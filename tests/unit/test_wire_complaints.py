@@ -1,0 +1,260 @@
+"""What is said about records that cannot be decoded: a stable code, the place, the next step; and nothing but WireError ever comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.wire import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
+from strategies.errors import WireError
+from tests.illegal_records import CODES, MAKERS, UNDECODABLE, Illegal, Maker, illegal_lines, illegal_records, oversized
+from tests.telemetry_lines import broker_load, bundle, changed, load_report, one_of_each, outcome, sweep, top_bundles, without
+
+LEGAL = [load_report("b1:8080", 1), load_report("b2:8080", 2, {bundle(5): 7.0}), load_report("bücher:8080", 3, cluster="köln")]
+
+
+def refusal(record: bytes, decoder: Callable[[bytes], object] = lambda value: decode(value, b"")) -> WireError:
+    with pytest.raises(WireError) as raised:
+        decoder(record)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "text"),
+    [
+        (b"", "not-json", "The record is not JSON: it is empty; write one JSON object per line, in UTF-8."),
+        (
+            b'{"v":1,',
+            "not-json",
+            "The record is not JSON: it ends too early, after 7 characters; write one JSON object per line, in UTF-8.",
+        ),
+        (
+            b"\xef\xbb\xbf{}",
+            "not-json",
+            "The record is not JSON: it begins with a byte order mark; write one JSON object per line, in UTF-8.",
+        ),
+        (b'{"v":"\xff"}', "not-utf8", "Byte 6 of the record is not UTF-8; write records in UTF-8."),
+        (b"[]", "not-object", "The record is an array, not an object; write one JSON object per line."),
+        (b'{"v":2,"kind":"new"}', "unknown-version", "$.v is 2, and this program knows version 1 only; update it, or send version 1."),
+        (
+            without(load_report(), "report", "cpu", "usage"),
+            "missing-field",
+            "$.report.cpu.usage is missing; send it, docs/schemas names every field of the contract.",
+        ),
+        (
+            changed(load_report(), "report", "cpu", "usage", to="high"),
+            "wrong-type",
+            "$.report.cpu.usage is a string where a number belongs; write it as docs/schemas describes it.",
+        ),
+        (
+            changed(load_report(), "report", "cpu", "usage", to="NaN"),
+            "not-finite",
+            '$.report.cpu.usage is "NaN", no figure; leave the record out until the broker has measured one.',
+        ),
+        (
+            load_report().replace(b"50.0", b"-Infinity", 1),
+            "not-finite",
+            "$.report.cpu.usage is -Infinity, which is no JSON number; leave the record out or send a figure.",
+        ),
+        (
+            changed(load_report(), "report", "lastStats", bundle(1), "msgRateIn", to=-2.5),
+            "negative",
+            '$.report.lastStats["t/ns/0x01000000_0x02000000"].msgRateIn is -2.5, below 0; '
+            "leave the record out until its figures are right.",
+        ),
+        (
+            changed(load_report(), "report", "cpu", to={"usage": -1, "limit": 100}),
+            "negative",
+            "$.report.cpu.usage is -1.0, below 0; only -1 for usage and limit alike is legal (not measured yet).",
+        ),
+        (
+            changed(load_report(), "report", "cpu", to={"usage": 5, "limit": 1e-300}),
+            "out-of-range",
+            "$.report.cpu.limit is 1e-300, above 0 and yet less than any real limit; send 0 where there is no limit.",
+        ),
+        (
+            load_report().replace(b"50.0", b"1e400", 1),
+            "out-of-range",
+            "$.report.cpu.usage is 1.8e308 or more, more than any real figure; leave the record out until its figures are right.",
+        ),
+        (
+            changed(load_report(), "ts", to=2**63),
+            "out-of-range",
+            "$.ts is 9223372036854775808, more than any real figure; leave the record out until its figures are right.",
+        ),
+        (changed(load_report(), "cluster", to=""), "cluster-empty", "$.cluster is empty; name it."),
+        (changed(load_report(), "broker", to=""), "broker-empty", "$.broker is empty; name it."),
+        (
+            changed(load_report(), "broker", to="x" * 513),
+            "too-long",
+            "$.broker is 513 characters long; names of at most 512 are accepted.",
+        ),
+        (
+            changed(load_report(), "broker", to="broker-1"),
+            "broker-id",
+            '$.broker is "broker-1", no broker id; send host:port of the broker\'s web service.',
+        ),
+        (
+            changed(load_report(), "cluster", to="a\x1b[2J"),
+            "cluster-name",
+            '$.cluster is "a\\u001b[2J", with control characters in it; send the plain name of the cluster.',
+        ),
+        (
+            load_report(loads={"t/ns/0x80000000_0x40000000": 1.0}),
+            "bundle-name",
+            '$.report.lastStats["t/ns/0x80000000_0x40000000"] is no bundle name: tenant/namespace/0xLLLLLLLL_0xUUUUUUUU is expected, '
+            "with the lower end below the upper; report the name as Pulsar's admin API prints it.",
+        ),
+        (
+            sweep(1, "b1:1", "b1:1"),
+            "broker-listed-twice",
+            'The sweep lists broker "b1:1" twice; list each as answered or as missing, once.',
+        ),
+        (
+            sweep(1, "b1:1", missing={"b1:1": "late"}),
+            "broker-listed-twice",
+            'The sweep lists broker "b1:1" twice; list each as answered or as missing, once.',
+        ),
+        (
+            changed(sweep(1, "b1:1"), "missing", to={"b2:1": "late", "b3:1": 4}),
+            "wrong-type",
+            '$.missing["b3:1"] is an integer where a string belongs; write it as docs/schemas describes it.',
+        ),
+        (
+            changed(outcome(), "report", "cluster", to="d"),
+            "other-cluster",
+            '$.report.cluster is "d" and $.cluster is "c"; send an outcome to its own cluster.',
+        ),
+        (
+            outcome(status="done"),
+            "unknown-value",
+            '$.report.status is "done", which the contract does not know; see docs/schemas for what it allows.',
+        ),
+        (
+            b'{"v":1,"kind":"note","cluster":"\\ud800"}',
+            "not-utf8",
+            "$.cluster holds half of a surrogate pair; write whole characters.",
+        ),
+    ],
+)
+def test_a_complaint_names_the_place_and_the_next_step(record: bytes, code: str, text: str) -> None:
+    error = refusal(record)
+    assert (error.code, error.text) == (code, text)
+
+
+def test_the_known_kinds_are_listed() -> None:
+    error = refusal(changed(load_report(), "kind", to="load-reprot"))
+    assert error.code == "unknown-kind"
+    assert "load-report, broker-load-data, top-bundles-load-data, sweep, policies, outcome, note" in error.text
+
+
+def test_a_bundle_is_listed_once() -> None:
+    twice = top_bundles().replace(bundle(1).encode(), bundle(0).encode())
+    assert refusal(twice).code == "bundle-listed-twice"
+
+
+def test_extensible_brokers_are_checked_like_modular_ones() -> None:
+    assert refusal(changed(broker_load(), "report", "bundleCount", to=-1)).code == "negative"
+    assert refusal(without(broker_load(), "report")).code == "missing-field"
+    assert refusal(changed(broker_load(), "report", "cpu", "usage", to=-3)).code == "negative"
+    entry = ("report", "topBundlesLoadData", 1)
+    assert refusal(changed(top_bundles(), *entry, "bundleName", to="t/ns")).code == "bundle-name"
+    assert refusal(changed(top_bundles(), *entry, "stats", "topics", to=1.5)).text.startswith("$.report.topBundlesLoadData[1].stats.topics")
+
+
+def test_long_names_and_numbers_are_cut_in_the_sentence() -> None:
+    for record in (
+        load_report(loads={"x" * 100_000: 1.0}),
+        load_report().replace(b"50.0", b"7" * 4000, 1),
+        changed(load_report(), "kind", to="k" * 100_000),
+    ):
+        assert len(refusal(record).text) < 400
+
+
+@pytest.mark.parametrize("maker", UNDECODABLE)
+def test_each_kind_of_bad_input_has_its_codes(maker: Maker) -> None:
+    for _, kind, record in illegal_lines(LEGAL, 100, 1, [maker]):
+        error = refusal(record)
+        assert error.code in CODES[kind], error.text
+        assert error.text.endswith(".")
+        assert ";" in error.text or ". " in error.text
+
+
+def test_a_record_of_nine_megabytes_is_too_large() -> None:
+    kind, record = oversized(random.Random(0), LEGAL[0])
+    assert refusal(record).code in CODES[kind]
+
+
+def test_every_kind_has_a_name_and_codes() -> None:
+    assert {maker(random.Random(0), LEGAL[0])[0] for maker in (*MAKERS, oversized)} == set(CODES)
+
+
+@given(illegal_records(LEGAL))
+def test_no_illegal_record_gets_through(illegal: Illegal) -> None:
+    assert refusal(illegal[1]).code in CODES[illegal[0]]
+
+
+def decode_or_refuse(record: bytes) -> None:
+    with contextlib.suppress(WireError):
+        decode(record, b"")
+    cluster_of(record)
+
+
+@given(st.sampled_from(one_of_each()), st.integers(0), st.binary(max_size=6), st.integers(0, 8))
+def test_whatever_happens_to_a_line_it_is_decoded_or_refused(record: bytes, at: int, put: bytes, drop: int) -> None:
+    at %= len(record)
+    decode_or_refuse(record[:at] + put + record[at + drop :])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(one_of_each()), st.data())
+def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data: st.DataObject) -> None:
+    tree = json.loads(record)
+    holder = tree
+    while True:
+        step = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+        if not isinstance(holder[step], dict | list) or not holder[step] or data.draw(st.booleans()):
+            break
+        holder = holder[step]
+    holder[step] = data.draw(JSON)
+    decode_or_refuse(json.dumps(tree).encode())
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_refused(record: bytes) -> None:
+    for decoder in (lambda value: decode(value, b""), decode_command, decode_round, decode_outcome, decode_rejected):
+        with pytest.raises(WireError):
+            decoder(record)
+
+
+def test_depth_is_judged_the_same_however_deep_the_caller_stands() -> None:
+    def code_below(levels: int, record: bytes) -> str:
+        return code_below(levels - 1, record) if levels else refusal(record).code
+
+    for nested, code in ((399, "missing-field"), (400, "too-deep"), (600, "too-deep")):
+        record = b'{"v":1,"kind":"note","more":' + b"[" * nested + b"]" * nested + b"}"
+        assert code_below(0, record) == code_below(400, record) == code
+    assert refusal(b"[" * 1_000_000).code == "too-deep"
+
+
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
+    decode(changed(load_report(), "surprise", to="[{" * 5000), b"")
+
+
+def test_commands_and_rounds_are_complained_about_in_the_same_way() -> None:
+    assert refusal(b'{"v":1}', decode_command).text == "$.id is missing; send it, docs/schemas names every field of the contract."
+    assert refusal(b'{"v":9}', decode_round).code == "unknown-version"
+    assert refusal(b"x", decode_outcome).code == "not-json"
+    assert refusal(b'{"v":1,"topic":3}', decode_rejected).code == "wrong-type"
