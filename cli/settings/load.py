@@ -105,7 +105,7 @@ def _topic_complaints(entry: Entry) -> list[str]:
     try:
         parse_topic(entry.value)
     except SettingsError as error:
-        return [f"{entry.leaf.path}: {complaint} ({entry.source or 'default'})" for complaint in error.complaints]
+        return [f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})" for complaint in error.complaints]
     return []
 
 

@@ -1,0 +1,78 @@
+"""`rebalancer doctor`: is everything there that the job needs, and if not, what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from cli import console, exits, options
+from cli.doctor import environment, places
+from cli.doctor.finding import Finding, ok
+from cli.settings.load import Settings
+from strategies.errors import SettingsError
+from streaming.settings import JobSettings
+
+app = typer.Typer()
+
+_STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@app.command()
+def doctor(
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    spark_start: Annotated[bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a tiny job, some seconds.")] = True,
+    as_json: options.Json = False,
+) -> None:
+    """Check what the job needs on this machine: settings, Java, Python, Spark, disk, checkpoint, topics.
+
+    Exit code 1 if a check failed; a warning is no failure.
+    """
+    findings = examine(config, overrides, spark_start)
+    if as_json:
+        console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
+    else:
+        console.show(as_table(findings))
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(exits.ERROR)
+
+
+def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool) -> list[Finding]:
+    """All findings in the order they are told. With wrong settings, the places they name cannot be looked at."""
+    settings, findings = _settings(config, overrides)
+    job = settings.job if settings is not None else JobSettings()
+    findings += [environment.check_java(os.environ), environment.check_python(os.environ, job), environment.check_pyspark()]
+    if spark_start and all(finding.status != "fail" for finding in findings[-3:]):
+        findings.append(environment.check_spark_start(job))
+    if settings is not None:
+        findings += [places.check_disk(job), places.check_checkpoint(job, settings.engine), *places.check_topics(job)]
+    return findings
+
+
+def as_table(findings: Sequence[Finding]) -> Table:
+    """One line per check, the remedy below the finding."""
+    rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
+    return console.table([("status", "left"), ("check", "left"), ("finding", "left")], rows)
+
+
+def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:
+    try:
+        settings = options.settings(config, overrides)
+    except SettingsError as error:
+        return None, [
+            Finding("settings", "fail", complaint, "correct it where it stands") for complaint in error.complaints
+        ]
+    given = sum(entry.kind != "default" for entry in settings.entries)
+    return settings, [ok("settings", f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}")]
+
+
+def _text(finding: Finding) -> Text:
+    return Text(finding.text + (f"\n→ {finding.remedy}" if finding.remedy else ""))

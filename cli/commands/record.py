@@ -1,0 +1,64 @@
+"""`rebalancer record`: a topic into a recording that `replay` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import console, exits, options
+from cli.recording import ENDINGS, Patience, stopping
+from cli.recording import record as copy
+from sinks.file_topic import FileTopicReader
+from sinks.limits import WireLimits
+from sinks.topic_uri import TopicUri, parse_topic
+from strategies.errors import SinkError
+
+app = typer.Typer()
+
+
+@app.command()
+def record(
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The recording: .jsonl, .jsonl.gz or .jsonl.zst.")],
+    *,
+    topic: Annotated[str | None, typer.Option(metavar="URI", help="The topic to copy; the telemetry of the settings if not given.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C or SIGTERM.")] = False,
+    until_idle: Annotated[
+        float | None, typer.Option("--until-idle", metavar="SECONDS", min=0, help="Go on until nothing came for so long.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Copy a topic into a recording, record by record, byte for byte.
+
+    Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it.
+    """
+    _check(target, force)
+    uri = parse_topic(topic if topic is not None else options.settings(config, overrides).job.topics.telemetry)
+    reader = _open(uri, waits=follow or until_idle is not None)
+    with stopping() as stop:
+        done = copy(reader, target, Patience(follow, until_idle), stop, console.progress if follow else lambda _: None)
+    if as_json:
+        console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
+    else:
+        print(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
+    if done.stopped_by == "SIGINT":
+        raise typer.Exit(exits.INTERRUPTED)
+
+
+def _check(target: Path, force: bool) -> None:
+    if not target.name.endswith(ENDINGS):
+        raise typer.BadParameter(f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE")
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
+
+
+def _open(uri: TopicUri, waits: bool) -> FileTopicReader:
+    """A reader that cuts nothing: a recording holds what was sent."""
+    folder = uri.folder
+    if not waits and not folder.is_dir():
+        raise SinkError(f"{uri}: there is no such topic yet; --follow waits for it")
+    return FileTopicReader(folder, str(uri), WireLimits(max_record_bytes=2**40))

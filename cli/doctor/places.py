@@ -1,0 +1,95 @@
+"""Where the job reads and writes: disk, checkpoint, topics."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from cli.doctor.finding import Finding, ok
+from sinks.segments import segments
+from sinks.topic_uri import parse_topic
+from strategies.engine import EngineSettings
+from strategies.errors import RebalancerError, SettingsError
+from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded
+from streaming.settings import JobSettings
+
+LITTLE_BYTES = 2**30
+TOO_LITTLE_BYTES = 100 * 2**20
+
+
+def check_disk(job: JobSettings) -> Finding:
+    """Free room where the checkpoint lies; state and changelogs grow with brokers and time."""
+    try:
+        existing = _existing(checkpoint_folder(job))
+        free = shutil.disk_usage(existing).free
+    except (SettingsError, OSError) as error:
+        return Finding("disk", "fail", str(error), "name a folder of this machine as job.checkpoint")
+    text = f"{free / 2**30:.1f} GiB free at {existing}"
+    if free < TOO_LITTLE_BYTES:
+        return Finding("disk", "fail", text, "make room, or name a job.checkpoint on another disk")
+    if free < LITTLE_BYTES:
+        return Finding("disk", "warn", text, "make room: a full disk stops the job")
+    return ok("disk", text)
+
+
+def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
+    """Can it be written, does it belong to these settings, is it free? Creates nothing."""
+    try:
+        folder = checkpoint_folder(job)
+        if not (folder / GUARD).exists():
+            return _new_checkpoint(folder)
+        with guarded(folder, guard_of(job, engine), patience_s=0):
+            return ok("checkpoint", f"{folder} belongs to these settings")
+    except SettingsError as error:
+        return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
+    except CheckpointInUse as error:
+        return Finding("checkpoint", "warn", str(error), "stop the other job before you start this one")
+    except RebalancerError as error:
+        return Finding("checkpoint", "fail", str(error), "name a new folder as job.checkpoint")
+
+
+def check_topics(job: JobSettings) -> list[Finding]:
+    """One finding per topic of the job."""
+    return [_check_topic(name, getattr(job.topics, name)) for name in ("telemetry", "commands", "rounds", "rejected")]
+
+
+def _new_checkpoint(folder: Path) -> Finding:
+    existing = _existing(folder)
+    if not _writable(existing):
+        return Finding(
+            "checkpoint", "fail", f"{folder} cannot be created: {existing} is not writable", "name a folder of yours as job.checkpoint"
+        )
+    if existing == folder and any(folder.iterdir()):
+        return Finding(
+            "checkpoint", "fail", f"{folder} holds files that are no checkpoint", "name an empty or new folder as job.checkpoint"
+        )
+    return ok("checkpoint", f"{folder} will be created")
+
+
+def _check_topic(name: str, uri: str) -> Finding:
+    check = f"topic {name}"
+    try:
+        folder = parse_topic(uri).folder
+        known = segments(folder)
+    except RebalancerError as error:
+        return Finding(check, "fail", str(error), f"change topics.{name}")
+    existing = _existing(folder)
+    if not _writable(existing):
+        return Finding(check, "fail", f"{existing} is not writable", f"change its owner, or topics.{name}")
+    if name == "telemetry" and not known:
+        return Finding(check, "warn", f"{folder} has no records yet", f"start what writes there, or change topics.{name}")
+    return ok(check, f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(above for above in (folder, *folder.parents) if above.exists())
+
+
+def _writable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
