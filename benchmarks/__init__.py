@@ -1,0 +1,1 @@
+"""Speed of the fold and of the job, as ratios that can be compared between machines."""

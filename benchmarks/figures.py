@@ -1,0 +1,48 @@
+"""Figures of a benchmark: a median with the range it comes from, and rows that print as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Median, smallest and largest of repeated measurements, in the unit that its row names."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{_short(self.median)} ({_short(self.low)}–{_short(self.high)})"
+
+    def over(self, reference: Sample) -> str:
+        """How many times the reference: `2.1×`."""
+        return f"{self.median / reference.median:.2g}×" if self.median < 10 * reference.median else f"{self.median / reference.median:.0f}×"
+
+
+def sample(values: Sequence[float]) -> Sample:
+    """Of one or more measurements."""
+    return Sample(median(values), min(values), max(values))
+
+
+def table(title: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows under the names of their columns; figures stand right, the first two columns left."""
+    if not rows:
+        return ""
+    columns = list(rows[0])
+    texts = [columns, *([str(row[column]) for column in columns] for row in rows)]
+    widths = [max(len(text[index]) for text in texts) for index in range(len(columns))]
+    lines = ["  ".join(_aligned(text, widths)).rstrip() for text in texts]
+    return "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def _aligned(texts: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    for index, (text, width) in enumerate(zip(texts, widths, strict=True)):
+        yield text.ljust(width) if index < 2 else text.rjust(width)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,123 @@
+"""What a micro-batch of Spark costs when it holds one whole pass over a fleet, next to pass-throughs of the same records.
+
+The pass-throughs read the same topic with the same source and settings into a sink that keeps nothing: once without any work of ours,
+and once through a stage that decodes every record and throws the result away. They are what the job's own cost is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from benchmarks.figures import Sample, sample
+from benchmarks.fleet import Fleet
+from benchmarks.plain import SETTINGS
+from sinks.file_topic import FileTopicWriter
+from sinks.topic_uri import file_topic_uri
+from sinks.wire import decode
+from streaming.job import run_job
+from streaming.listener import BatchProgress
+from streaming.session import query_settings, start_session, stop_session
+from streaming.settings import JobSettings, Topics
+from streaming.sources.file_topic import RECORDS, FileTopicSource, Source
+
+PASS_THROUGH = "pass-through"
+DECODING = "pass-through that decodes"
+
+#: More than any pass has, so that only the number of records bounds a micro-batch.
+_BYTES = 2**30
+_LINES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCost:
+    """ms per micro-batch, from its trigger to its commit; `query`: a strategy or a pass-through; `commands` of the last one."""
+
+    brokers: int
+    query: str
+    batch_ms: Sample
+    commands: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    records: int
+    took_ms: int
+    commands: int = 0
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[SparkSession]:
+    """A Spark with the settings of a long-running job; its log is in `folder`."""
+    started = start_session(JobSettings(), folder / "spark.log")
+    try:
+        yield started
+    finally:
+        stop_session(started)
+
+
+def measure(spark: SparkSession, fleet: Fleet, warm_up: int, passes: int, folder: Path) -> Iterator[BatchCost]:
+    """One result per pass-through and strategy, from `passes` micro-batches after `warm_up` ones. Raises what `run_job` raises."""
+    topic = folder / "telemetry"
+    _write(topic, fleet, warm_up + passes)
+    job = JobSettings(max_records_per_batch=fleet.brokers + 1, max_bytes_per_batch=_BYTES, topics=Topics(telemetry=file_topic_uri(topic)))
+    yield _cost(fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up)
+    yield _cost(fleet, DECODING, _pass_through(spark, job, folder / "decoding", _decoding), warm_up)
+    for strategy in SETTINGS:
+        yield _cost(fleet, strategy, _decided(spark, job, folder / strategy, strategy), warm_up)
+
+
+def _write(topic: Path, fleet: Fleet, passes: int) -> None:
+    with FileTopicWriter(topic) as writer:
+        for number in range(passes):
+            lines: list[bytes] = []
+            for value in fleet.reports(number):
+                lines.append(value)
+                if len(lines) == _LINES:
+                    writer.append(lines)
+                    lines = []
+            writer.append([*lines, fleet.sweep(number)])
+
+
+def _pass_through(
+    spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Callable[[Iterable[Any]], Iterator[Any]] | None
+) -> list[_Batch]:
+    ours = spark.newSession()
+    for key, value in query_settings(job).items():
+        ours.conf.set(key, value)
+    ours.dataSource.register(FileTopicSource)
+    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    records = ours.readStream.format(FileTopicSource.name()).options(**source.options()).load()
+    rows = records if stage is None else records.mapInArrow(stage, RECORDS)
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [_Batch(progress.numInputRows, progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
+
+
+def _decoding(batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for value in batch.column("value").to_pylist():
+            decode(value, b"")
+        yield batch
+
+
+def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str) -> list[_Batch]:
+    outputs = {name: file_topic_uri(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")}
+    topics = replace(job.topics, **outputs)
+    progress: list[BatchProgress] = []
+    checkpoint = str(folder / "checkpoint")
+    run_job(replace(job, checkpoint=checkpoint, topics=topics), SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark)
+    return [_Batch(one.records, one.took_ms, one.written.commands) for one in progress]
+
+
+def _cost(fleet: Fleet, query: str, batches: list[_Batch], warm_up: int) -> BatchCost:
+    whole = [batch for batch in batches if batch.records == fleet.brokers + 1]
+    if len(whole) != len(batches) or len(whole) <= warm_up:
+        counts = ", ".join(str(batch.records) for batch in batches)
+        raise AssertionError(f"every micro-batch should hold one pass of {fleet.brokers + 1} records, these hold {counts or 'nothing'}")
+    return BatchCost(fleet.brokers, query, sample([batch.took_ms for batch in whole[warm_up:]]), whole[-1].commands)

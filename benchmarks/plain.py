@@ -1,0 +1,115 @@
+"""What a report and a round cost in the plain loop: decoding, folding, and the round that closes at the sweep.
+
+Decoding and folding are timed apart, over groups of reports, as `sinks.plain_loop` does them. Every strategy has a store of its own and
+folds the same decoded records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+
+from benchmarks.figures import Sample, sample
+from benchmarks.fleet import Fleet
+from sinks.origin import pack_origin
+from sinks.outputs import event_row
+from sinks.position import Position
+from sinks.wire import decode
+from strategies.engine import Engine, EngineSettings
+from strategies.model import Command, TelemetryRecord
+from strategies.settings import RoundSettings
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.store import InMemoryStore
+
+#: Reports timed together: few enough to stay in the cache as they would in the loop, enough to make the clock's own cost vanish.
+_GROUP = 25
+
+#: Commands expire and cool down before the next round, so that each of them decides anew; AvgShedder acts at its first urgent hit.
+_ROUND = RoundSettings(command_ttl_ms=30_000, cool_down_ms=0)
+SETTINGS: Mapping[str, EngineSettings] = {
+    "threshold": EngineSettings("threshold", round=_ROUND),
+    "avg": EngineSettings("avg", shedding=AvgSettings(high_threshold=35, hit_count_high=1, hit_count_low=1000), round=_ROUND),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCost:
+    """µs per report, ms per round (records of its commands and of itself included), ms per pass; `commands` of the last round."""
+
+    brokers: int
+    strategy: str
+    decode_us: Sample
+    fold_us: Sample
+    both_us: Sample
+    round_ms: Sample
+    pass_ms: Sample
+    commands: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """Seconds of one pass of one strategy."""
+
+    decode: float
+    fold: float
+    round: float
+    commands: int
+
+
+def measure(fleet: Fleet, warm_up: int, passes: int) -> Iterator[PlainCost]:
+    """One result per strategy, from `passes` passes over the fleet after `warm_up` ones."""
+    loops = {name: (Engine(settings), InMemoryStore()) for name, settings in SETTINGS.items()}
+    measured: dict[str, list[_Pass]] = {name: [] for name in loops}
+    for number in range(warm_up + passes):
+        for name, result in _one_pass(fleet, number, loops).items():
+            if number >= warm_up:
+                measured[name].append(result)
+    for name, results in measured.items():
+        yield _cost(fleet, name, results)
+
+
+def _one_pass(fleet: Fleet, number: int, loops: Mapping[str, tuple[Engine, InMemoryStore]]) -> dict[str, _Pass]:
+    decoding, folding = 0.0, dict.fromkeys(loops, 0.0)
+    values = fleet.reports(number)
+    while group := list(islice(values, _GROUP)):
+        began = perf_counter()
+        records = [_decode(value) for value in group]
+        decoding += perf_counter() - began
+        for name, (engine, store) in loops.items():
+            began = perf_counter()
+            for record in records:
+                engine.fold(record, store)
+            folding[name] += perf_counter() - began
+    closing = fleet.sweep(number)
+    return {name: _Pass(decoding, folding[name], *_round(closing, engine, store)) for name, (engine, store) in loops.items()}
+
+
+def _round(closing: bytes, engine: Engine, store: InMemoryStore) -> tuple[float, int]:
+    """Seconds of a round from the bytes of the sweep to the bytes of what was decided, and how many commands that were."""
+    began = perf_counter()
+    events = engine.fold(_decode(closing), store)
+    rows = [event_row(event) for event in events]
+    took = perf_counter() - began
+    if not any(row.kind == "rounds" for row in rows):
+        raise AssertionError("no round closed at the sweep: there is nothing to measure")
+    return took, sum(isinstance(event, Command) for event in events)
+
+
+def _decode(value: bytes) -> TelemetryRecord:
+    return decode(value, pack_origin(Position("bench", 0, 0), value, compress=False))
+
+
+def _cost(fleet: Fleet, strategy: str, passes: list[_Pass]) -> PlainCost:
+    us = 1e6 / fleet.brokers
+    return PlainCost(
+        brokers=fleet.brokers,
+        strategy=strategy,
+        decode_us=sample([one.decode * us for one in passes]),
+        fold_us=sample([one.fold * us for one in passes]),
+        both_us=sample([(one.decode + one.fold) * us for one in passes]),
+        round_ms=sample([one.round * 1e3 for one in passes]),
+        pass_ms=sample([(one.decode + one.fold + one.round) * 1e3 for one in passes]),
+        commands=passes[-1].commands,
+    )

@@ -1,0 +1,48 @@
+"""The benchmarks run: the smallest size, without a look at the times."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.fleet import Fleet
+from benchmarks.rounds import main
+from sinks.wire import decode
+from strategies.model import LoadReport, Sweep
+
+
+def test_reports_have_the_size_of_real_ones_and_decode() -> None:
+    fleet = Fleet(brokers=10)
+    values = list(fleet.reports(0))
+    records = [decode(value, b"") for value in values]
+    assert all(28_000 < len(value) < 34_000 for value in values)
+    assert all(isinstance(record, LoadReport) and record.bundles is not None and len(record.bundles.names) == 100 for record in records)
+    assert isinstance(decode(fleet.sweep(0), b""), Sweep)
+
+
+def test_every_figure_changes_from_pass_to_pass() -> None:
+    fleet = Fleet(brokers=4, bundles=3)
+    first, second = (decode(next(fleet.reports(number)), b"") for number in (0, 1))
+    assert isinstance(first, LoadReport)
+    assert isinstance(second, LoadReport)
+    assert first.bundles is not None
+    assert second.bundles is not None
+    assert first.digest != second.digest
+    assert (first.bundles.traffic != second.bundles.traffic).all()
+
+
+def test_the_plain_loop_is_measured_for_both_strategies(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--brokers", "6", "--bundles", "20", "--passes", "1", "--no-spark", "--json"])
+    costs = json.loads(capsys.readouterr().out)
+    assert [(cost["brokers"], cost["strategy"]) for cost in costs["plain"]] == [(6, "threshold"), (6, "avg")]
+    assert all(cost["commands"] > 0 for cost in costs["plain"])
+    assert costs["batches"] == []
+
+
+def test_figures_print_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--brokers", "4", "--bundles", "5", "--passes", "1", "--no-spark"])
+    printed = capsys.readouterr()
+    assert "µs/report" in printed.out
+    assert "ms/round" in printed.out
+    assert "plain loop" in printed.err
