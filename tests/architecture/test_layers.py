@@ -50,7 +50,7 @@ def test_every_package_is_there_to_be_read() -> None:
     ],
 )
 def test_a_forbidden_line_in_a_copy_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
-    copy = copy_of_the_packages(tmp_path)
+    copy = copy_of(package, tmp_path)
     (copy / package / "intruder.py").write_text(f'"""An intruder."""\n\n{line}\n', "utf-8")
 
     found = [text for text in violations(copy) if text.startswith(f"{package}/intruder.py:")]
@@ -71,7 +71,7 @@ def test_a_forbidden_line_in_a_copy_is_noticed(tmp_path: Path, package: str, lin
     ],
 )
 def test_what_is_allowed_is_not_complained_about(tmp_path: Path, package: str, line: str) -> None:
-    copy = copy_of_the_packages(tmp_path)
+    copy = copy_of(package, tmp_path)
     (copy / package / "guest.py").write_text(f'"""A guest."""\n\n{line}\n', "utf-8")
 
     assert [text for text in violations(copy) if text.startswith(f"{package}/guest.py:")] == []
@@ -91,9 +91,9 @@ def test_job_and_edges_know_no_strategy_by_name() -> None:
     assert told == []
 
 
-def copy_of_the_packages(folder: Path) -> Path:
-    for package in LAYERS:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+def copy_of(package: str, folder: Path) -> Path:
+    """A project in `folder` that holds this one package and the declared dependencies."""
+    shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
 

@@ -1,0 +1,48 @@
+"""Runs command lines as a shell does in which .venv is activated, and asks commands which options they know."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+ACTIVATED: Mapping[str, str] = {
+    "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    "PYSPARK_PYTHON": sys.executable,
+    "NO_COLOR": "1",
+    "COLUMNS": "200",
+}
+
+
+def run(*words: str, folder: Path = ROOT, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, without a terminal and without input. Standard error joins the output."""
+    # A make that runs these tests must not steer the one that a test starts.
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "REBALANCER_"))}
+    return subprocess.run(
+        words,
+        env={**outer, **ACTIVATED, **(environment or {})},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def unknown_options(words: tuple[str, ...], positions: int | None = None) -> list[str]:
+    """Options among `words` that the help of the command does not list; an AssertionError when the command does not exist.
+
+    The first `positions` words name the command; without a number, all words before the first option (an argument there does no harm).
+    """
+    count = positions or next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    answer = run(*words[:count], "--help")
+    assert answer.returncode == 0, answer.stdout
+    listed = set(answer.stdout.replace(",", " ").split())
+    options = (word.partition("=")[0] for word in words[count:] if word.startswith("--"))
+    return [option for option in options if option not in listed]

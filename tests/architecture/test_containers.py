@@ -1,0 +1,130 @@
+"""The images are checked without a container engine.
+
+Linters read the files, and the commands of the containers are run on this machine with the packages the images hold.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli.lazy import COMMANDS
+from tests.architecture.command_line import ROOT, run, unknown_options
+from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
+
+COMPOSE_FILE = ROOT / "docker/compose.yaml"
+DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
+CONTAINERS = our_containers(read_compose(COMPOSE_FILE), ROOT)
+#: Services that start by themselves, and those that wait for a later version.
+ACTIVE = [container for container in CONTAINERS if not container.profiles]
+LATER = [container for container in CONTAINERS if any(profile.startswith("from-") for profile in container.profiles)]
+
+
+def test_the_compose_file_has_the_whole_road() -> None:
+    services = read_compose(COMPOSE_FILE)["services"]
+    assert set(services) == {"kafka", "pulsar", "spark-master", "spark-worker", "job", "collector", "executor"}
+    assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
+    assert {container.service for container in LATER} == {"collector", "executor"}
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_the_linter_of_dockerfiles_has_nothing_to_say(dockerfile: Path) -> None:
+    answer = run("hadolint", str(dockerfile))
+    assert (answer.stdout, answer.returncode) == ("", 0)
+
+
+def test_the_compose_file_keeps_to_the_schema_of_compose_files() -> None:
+    answer = run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE_FILE))
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_compose_itself_reads_the_file() -> None:
+    tool = compose_tool()
+    if tool is None:
+        pytest.skip("neither docker-compose nor docker compose is installed; the schema was checked without them")
+
+    answer = run(*tool, "-f", str(COMPOSE_FILE), "--profile", "servers", "--profile", "from-0.2", "config", "--services")
+
+    assert set(answer.stdout.split()) == set(read_compose(COMPOSE_FILE)["services"])
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_an_image_is_pinned_unprivileged_and_watched(dockerfile: Path) -> None:
+    image = read_image(dockerfile)
+    assert is_pinned(image.base)
+    assert image.user.isdecimal()
+    assert int(image.user) > 0
+    assert image.health
+    assert [source for source in image.copied if not (ROOT / source).exists()] == []
+
+
+def test_only_the_image_of_the_job_holds_java_and_spark() -> None:
+    job, executor = ((ROOT / f"docker/{name}.Dockerfile").read_text("utf-8") for name in ("job", "executor"))
+    assert "jre" in job
+    assert "jre" not in executor
+    assert "requirements/executor.lock" in executor
+    assert "pyspark==" not in (ROOT / "requirements/executor.lock").read_text("utf-8")
+
+
+def test_services_are_pinned_and_watched() -> None:
+    services = read_compose(COMPOSE_FILE)["services"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    for name, service in services.items():
+        assert is_pinned(service["image"]), name
+        if "build" in service:
+            assert service["image"].endswith(f":{version}"), name
+        else:
+            assert service["healthcheck"]["test"][0] == "CMD", name
+
+
+@pytest.mark.parametrize("container", [container for container in ACTIVE if container.words[0] == "rebalancer"], ids=lambda it: it.service)
+def test_the_command_of_a_container_exists(container: Container) -> None:
+    assert unknown_options(container.words) == []
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_the_command_of_an_image_exists(dockerfile: Path) -> None:
+    image: Image = read_image(dockerfile)
+    assert unknown_options(image.entrypoint + image.command) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("container", [container for container in ACTIVE if container.words[0] != "rebalancer"], ids=lambda it: it.service)
+def test_the_spark_class_of_a_container_exists(container: Container) -> None:
+    assert container.words[0] == "spark-class"
+    assert unknown_options(container.words, positions=2) == []
+
+
+@pytest.mark.parametrize("container", LATER, ids=lambda it: it.service)
+def test_what_waits_for_a_later_version_does_not_exist_yet(container: Container) -> None:
+    """When this fails the command has come: take the profile away, and the container is checked like the others."""
+    assert container.words[1] not in COMMANDS
+
+
+@pytest.mark.parametrize("environment", [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}], ids=["image", "compose"])
+def test_the_settings_of_the_containers_are_good(environment: dict[str, str]) -> None:
+    answer = run("rebalancer", "config", "show", "--config", "docker/rebalancer.toml", environment=environment)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_an_option_that_does_not_exist_is_noticed() -> None:
+    assert unknown_options(("rebalancer", "run", "--config", "F", "--nonsense", "1")) == ["--nonsense"]
+    with pytest.raises(AssertionError, match="No such command"):
+        unknown_options(("rebalancer", "fly", "--nonsense"))
+
+
+def compose_tool() -> tuple[str, ...] | None:
+    if shutil.which("docker-compose"):
+        return ("docker-compose",)
+    if shutil.which("docker") and run("docker", "compose", "version").returncode == 0:
+        return ("docker", "compose")
+    return None
+
+
+def is_pinned(image: str) -> bool:
+    """Whether the tag names one version: at least two numbers, nothing like `latest`."""
+    tag = image.rpartition(":")[2]
+    return tag != image and tag.split("-")[0].count(".") >= 1 and tag[0].isdigit()

@@ -1,0 +1,95 @@
+"""What leaves the project is whole: the wheel, the py-files zip for spark-submit, and the targets of make."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.command_line import ROOT, run, unknown_options
+from tests.architecture.layers import LAYERS
+
+TARGETS = ("demo", "test", "check", "bench", "golden", "zip", "test-long", "clean", "setup")
+
+
+def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for package in LAYERS:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / file, source)
+
+    built = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(tmp_path),
+        ".",
+        folder=source,
+    )
+
+    assert built.returncode == 0, built.stdout
+    (wheel,) = tmp_path.glob("pulsar_rebalancer-*-py3-none-any.whl")
+    assert files_of_packages(source) - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
+def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
+    target = tmp_path / "py-files.zip"
+
+    made = run(sys.executable, "scripts/py_files.py", str(target), *LAYERS)
+    used = run(
+        sys.executable,
+        "-c",
+        "import cli.main, sinks.wire, strategies.engine, streaming.settings; print(cli.main.__file__)",
+        folder=tmp_path,
+        environment={"PYTHONPATH": str(target)},
+    )
+
+    assert made.returncode == 0, made.stdout
+    assert used.stdout.strip() == str(target / "cli/main.py")
+    with zipfile.ZipFile(target) as archive:
+        assert set(archive.namelist()) == files_of_packages(ROOT)
+
+
+def test_the_zip_is_the_same_for_the_same_sources(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.zip", tmp_path / "second.zip"
+    for target in (first, second):
+        run(sys.executable, "scripts/py_files.py", str(target), *LAYERS)
+
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_bare_make_prints_its_targets_with_a_sentence_each() -> None:
+    printed = run("make").stdout
+    assert [target for target in TARGETS if not re.search(rf"^  make {target} +\w.+", printed, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_of_make_exists(target: str) -> None:
+    answer = run("make", "--dry-run", target)
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_make_runs_what_exists() -> None:
+    assert "rebalancer demo" in run("make", "--dry-run", "demo").stdout
+    assert unknown_options(("rebalancer", "demo")) == []
+    assert "-m benchmarks.rounds" in run("make", "--dry-run", "bench").stdout
+    assert importlib.util.find_spec("benchmarks.rounds") is not None
+    assert "--golden-rewrite" in run(sys.executable, "-m", "pytest", "tests/golden", "--help").stdout
+
+
+def files_of_packages(root: Path) -> set[str]:
+    """Paths, relative to `root`, of all files in the five packages but compiled ones."""
+    found = (file for package in LAYERS for file in (root / package).rglob("*") if file.is_file() and file.suffix != ".pyc")
+    return {file.relative_to(root).as_posix() for file in found}

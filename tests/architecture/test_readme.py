@@ -1,0 +1,98 @@
+"""What README.md tells people to type works."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.command_line import ROOT, run, unknown_options
+from tests.architecture.readme import Shown, shown_commands
+
+SHOWN = list(shown_commands((ROOT / "README.md").read_text("utf-8")))
+MARKS = ("run", "help")
+LIE = (
+    "<!-- checked: help -->",
+    "```console",
+    "$ rebalancer replay \\",
+    "    --nonsense F",
+    "printed",
+    "$ make nothing",
+    "```",
+    "",
+    "```console",
+    "$ ls",
+    "```",
+)
+
+
+def test_readme_shows_commands_and_every_fence_says_how_it_is_checked() -> None:
+    assert SHOWN
+    assert [f"README.md:{shown.line}: {shown.command}" for shown in SHOWN if not is_known(shown.mark)] == []
+
+
+@pytest.mark.parametrize("shown", [it for it in SHOWN if it.mark not in (None, "help")], ids=lambda it: it.command)
+def test_a_command_does_what_readme_says(shown: Shown, tmp_path: Path) -> None:
+    folder = lookalike(tmp_path)
+    wanted = int((shown.mark or "").removeprefix("exit ")) if (shown.mark or "").startswith("exit ") else 0
+
+    answer = run("bash", "-o", "pipefail", "-c", shown.command, folder=folder)
+
+    assert answer.returncode == wanted, answer.stdout
+
+
+@pytest.mark.parametrize("shown", [it for it in SHOWN if it.mark == "help"], ids=lambda it: it.command)
+def test_a_command_and_its_options_exist(shown: Shown) -> None:
+    for part in simple_commands(shown.command):
+        assert missing(part) == []
+
+
+def test_a_page_that_lies_is_noticed() -> None:
+    page = "\n".join(LIE)
+
+    option, target, unmarked = shown_commands(page)
+
+    assert (option.command, option.line) == ("rebalancer replay      --nonsense F", 3)
+    assert missing(shlex.split(option.command)) == ["--nonsense"]
+    assert target.line == 6
+    assert missing(shlex.split(target.command)) == ["nothing"]
+    assert not is_known(unmarked.mark)
+
+
+def is_known(mark: str | None) -> bool:
+    return mark is not None and (mark in MARKS or mark.removeprefix("exit ").isdecimal())
+
+
+def lookalike(folder: Path) -> Path:
+    """A folder with links to everything in the project, so that what a command writes lands in the test's own folder."""
+    for entry in ROOT.iterdir():
+        if entry.name not in (".git", "out", "build", "dist"):
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def simple_commands(line: str) -> list[list[str]]:
+    """The words of each command of a pipe or a list of commands; redirections are left in, they are no options."""
+    words = shlex.split(line, comments=True)
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word in ("|", "&&", ";"):
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def missing(words: list[str]) -> list[str]:
+    """Options, targets or programs among `words` that do not exist."""
+    program, *rest = words
+    if program == "make":
+        return [target for target in rest if "=" not in target and not make_knows(target)]
+    if program == "rebalancer":
+        return unknown_options(tuple(words))
+    return [] if run("bash", "-c", f"command -v {shlex.quote(program)}").returncode == 0 else [program]
+
+
+def make_knows(target: str) -> bool:
+    return run("make", "--dry-run", target).returncode == 0
