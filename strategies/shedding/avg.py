@@ -27,7 +27,7 @@ from strategies.shedding.avg_rule import (
 )
 from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
 from strategies.shedding.recall import hit_counts, with_hit_counts
-from strategies.shedding.wording import settling, unusable
+from strategies.shedding.wording import gathered, settling, unusable
 from strategies.usage import weighted_usage, weighted_usages
 
 
@@ -66,7 +66,7 @@ class AvgShedder:
             skips += staying
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
-        return Shedding(tuple(decisions), tuple(skips), with_hit_counts(kept, high, low))
+        return Shedding(tuple(decisions), gathered(skips), with_hit_counts(kept, high, low))
 
     def _pairs(self, view: ClusterView) -> tuple[list[Pair], list[Skip]]:
         """Brokers by score and name, paired from both ends; those that cannot be judged are left out."""

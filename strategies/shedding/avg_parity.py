@@ -28,6 +28,7 @@ from strategies.shedding.avg_rule import (
 )
 from strategies.shedding.candidates import JavaTies, bundles_left_alone, candidates, column, must_stay, that_fit
 from strategies.shedding.recall import hit_counts, with_hit_counts
+from strategies.shedding.wording import gathered
 from strategies.usage import weighted_usage, weighted_usages
 
 _SCORES = "avg-scores"
@@ -98,7 +99,7 @@ class ParityAvgShedder:
         decisions, planned, more = self._move(pairs, counters, view)
         cluster = _remembered(memory.cluster, planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
-        return Shedding(decisions, tuple(skips + more), remembered)
+        return Shedding(decisions, gathered([*skips, *more]), remembered)
 
     def _sorted(self, view: ClusterView, table_size: int) -> tuple[list[BrokerLoad], list[float], int]:
         """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map."""

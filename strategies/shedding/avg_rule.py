@@ -23,11 +23,11 @@ class AvgSettings:
     low_threshold: Annotated[
         float,
         Setting("Difference of two paired brokers that counts as a hit", "points", "loadBalancerAvgShedderLowThreshold", ge=0, le=100),
-    ] = 15
+    ] = 15.0
     high_threshold: Annotated[
         float,
         Setting("Difference that counts as an urgent hit", "points", "loadBalancerAvgShedderHighThreshold", ge=0, le=100),
-    ] = 40
+    ] = 40.0
     hit_count_low: Annotated[
         int,
         Setting("Hits after which a pair acts", "samples", "loadBalancerAvgShedderHitCountLowThreshold", ge=1, le=1_000_000),
@@ -43,11 +43,11 @@ class AvgSettings:
     min_msg_rate: Annotated[
         float,
         Setting("A smaller message rate to move is not worth it", "msg/s", "minUnloadMessage", ge=0, le=1e15),
-    ] = 1000
+    ] = 1000.0
     min_throughput: Annotated[
         float,
         Setting("A smaller throughput to move is not worth it", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
-    ] = 1_048_576
+    ] = 1_048_576.0
 
 
 @dataclass(frozen=True, slots=True)

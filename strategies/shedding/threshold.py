@@ -31,7 +31,7 @@ from strategies.shedding.threshold_rule import (
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.shedding.wording import mib, settling, unusable, without_broker
+from strategies.shedding.wording import gathered, mib, settling, unusable, without_broker
 from strategies.usage import weighted_usage, weighted_usages
 
 
@@ -93,7 +93,7 @@ class ThresholdShedder:
         if not decisions and self.settings.lower_boundary:
             decisions, more = self._lower_pass(judged, view)
             skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
-        return Shedding(tuple(decisions), tuple(skips), memory)
+        return Shedding(tuple(decisions), gathered(skips), memory)
 
     def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
         """Averages advance by one step per new sample; figures that give no finite usage are left out of everything."""

@@ -28,7 +28,7 @@ from strategies.shedding.threshold_rule import (
     too_few_bundles,
     too_little_traffic,
 )
-from strategies.shedding.wording import without_broker
+from strategies.shedding.wording import gathered, without_broker
 from strategies.usage import weighted_usage, weighted_usages
 
 _RESULT = "threshold-result"
@@ -74,7 +74,7 @@ class ParityThresholdShedder:
             skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
         size = memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE)
         ordered, size = _as_executed(decisions, size)
-        return Shedding(ordered, tuple(skips), _with_table_size(judged.memory, size))
+        return Shedding(ordered, gathered(skips), _with_table_size(judged.memory, size))
 
     def _advance(self, brokers: tuple[BrokerLoad, ...], memory: Memory) -> _Judged:
         usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()

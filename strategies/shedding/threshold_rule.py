@@ -33,7 +33,7 @@ class ThresholdSettings:
             ge=0,
             le=100,
         ),
-    ] = 10
+    ] = 10.0
     history: Annotated[
         float,
         Setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -33,6 +34,18 @@ def broker_skips(
     if len(brokers) > SPELLED_OUT:
         return [Skip("broker", tuple(brokers), code, together(), None, evidence or {})]
     return [Skip("broker", (broker,), code, sentence(index), None, evidence or {}) for index, broker in enumerate(brokers)]
+
+
+def gathered(skips: Sequence[Skip]) -> tuple[Skip, ...]:
+    """The skips, with those of brokers that share a code made one where there are very many; the first of them speaks for all."""
+    counts = Counter(skip.code for skip in skips if skip.subject == "broker")
+    many = {code for code, count in counts.items() if count > SPELLED_OUT}
+    kept = [skip for skip in skips if skip.subject != "broker" or skip.code not in many]
+    for code in sorted(many):
+        alike = [skip for skip in skips if skip.subject == "broker" and skip.code == code]
+        names = tuple(dict.fromkeys(name for skip in alike for name in skip.names))
+        kept.append(Skip("broker", names, code, f"{len(names):,} brokers for the same reason, such as: {alike[0].text}"))
+    return tuple(kept)
 
 
 def settling(brokers: Sequence[str]) -> list[Skip]:
