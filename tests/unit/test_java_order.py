@@ -1,0 +1,146 @@
+"""Java's hash order, against the published walks and against a node-by-node imitation of the two maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from strategies.java_order import concurrent_hash_map_order, double_keys, hash_map_order, java_hash
+from tests.unit.shedding_builders import ns
+
+
+def colliding(count: int) -> list[str]:
+    """Names with one and the same hash: `Aa` and `BB` are equal to Java."""
+    return ["".join(("Aa", "BB")[index >> bit & 1] for bit in range(6)) for index in range(count)]
+
+
+#: Half of the names collide heavily, the others are what brokers and bundles are called.
+names = st.lists(
+    st.sampled_from(colliding(8)) | st.builds("b{}:{}".format, st.integers(0, 400), st.integers(0, 3)) | st.text(max_size=4),
+    unique=True,
+    max_size=260,
+)
+
+
+def nodes(keys: list[str]) -> list[tuple[int, int]]:
+    """(spread hash, position) of every key."""
+    return [(java_hash(key) ^ (java_hash(key) >> 16), position) for position, key in enumerate(keys)]
+
+
+def walk_of_a_hash_map(keys: list[str], size: int = 16) -> tuple[list[int], int]:
+    """HashMap.putVal and resize, one node at a time."""
+    table: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+    for count, node in enumerate(nodes(keys), start=1):
+        chain = table[node[0] & (len(table) - 1)]
+        chain.append(node)
+        if len(chain) > 8 and len(table) < 64:
+            table = split(table)
+        if count > 0.75 * len(table):
+            table = split(table)
+    return [position for chain in table for _, position in chain], len(table)
+
+
+def split(table: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
+    size = len(table)
+    low = [[node for node in chain if not node[0] & size] for chain in table]
+    return low + [[node for node in chain if node[0] & size] for chain in table]
+
+
+def walk_of_a_concurrent_hash_map(keys: list[str]) -> list[int]:
+    """ConcurrentHashMap.putVal, treeifyBin, tryPresize, addCount and transfer, one node at a time."""
+    table: list[list[tuple[int, int]]] = [[] for _ in range(16)]
+    for count, node in enumerate(nodes(keys), start=1):
+        chain = table[node[0] & (len(table) - 1)]
+        chain.append(node)
+        if len(chain) > 8 and len(table) < 64:
+            enough = 4 * len(table)
+            while 0.75 * len(table) < enough:
+                table = transfer(table)
+        while count >= 0.75 * len(table):
+            table = transfer(table)
+    return [position for chain in table for _, position in chain]
+
+
+def transfer(table: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
+    size = len(table)
+    result: list[list[tuple[int, int]]] = [[] for _ in range(2 * size)]
+    for index, chain in enumerate(table):
+        last_run = len(chain)
+        while last_run > 0 and chain[last_run - 1][0] & size == chain[-1][0] & size:
+            last_run -= 1
+        if chain:
+            result[index + (chain[-1][0] & size)] = chain[last_run:]
+        for node in chain[:last_run]:
+            result[index + (node[0] & size)].insert(0, node)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed"),
+    [("", 0), ("Aa", 2112), ("BB", 2112), ("b1:1", 2968454), ("😀", 1772899), ("hello", 99162322), ("polygenelubricants", 1 << 31)],
+)
+def test_string_hashes(text: str, hashed: int) -> None:
+    assert java_hash(text) == hashed
+
+
+def test_brokers_walk_as_published() -> None:
+    eleven = [f"b{number}:1" for number in range(1, 12)]
+    walked = ["b8:1", "b7:1", "b9:1", "b4:1", "b10:1", "b3:1", "b11:1", "b6:1", "b5:1", "b2:1", "b1:1"]
+    assert [eleven[index] for index in concurrent_hash_map_order(eleven)] == walked
+    assert concurrent_hash_map_order(eleven[:3]).tolist() == [2, 1, 0]
+
+
+def test_bundles_walk_as_published() -> None:
+    sixteen = [ns(k) for k in range(16)]
+    assert concurrent_hash_map_order(sixteen).tolist() == [7, 4, 12, 1, 6, 14, 3, 11, 0, 15, 8, 5, 9, 13, 2, 10]
+    assert concurrent_hash_map_order(sixteen[:4]).tolist() == [3, 0, 1, 2]
+
+
+@given(names, st.sampled_from([16, 32, 64, 128]))
+@example(colliding(8), 16)
+def test_a_hash_map_walks_as_node_by_node(keys: list[str], table_size: int) -> None:
+    order, size = hash_map_order(keys, table_size)
+    assert (order.tolist(), size) == walk_of_a_hash_map(keys, table_size)
+
+
+@given(names)
+@settings(max_examples=300)
+def test_a_concurrent_hash_map_walks_as_node_by_node(keys: list[str]) -> None:
+    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
+
+
+@given(st.lists(st.sampled_from(colliding(12)), unique=True, max_size=12), st.integers(0, 60))
+def test_crowded_buckets_double_small_tables(crowd: list[str], others: int) -> None:
+    keys = [*(f"b{number}:1" for number in range(others // 2)), *crowd, *(f"c{number}:1" for number in range(others))]
+    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
+    assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
+
+
+@pytest.mark.parametrize("count", [11, 12, 13, 24, 48, 97, 3000])
+def test_tables_of_every_size(count: int) -> None:
+    keys = [f"broker-{number}.example.org:8080" for number in range(count)]
+    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
+    assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
+
+
+def test_a_cleared_map_keeps_its_table() -> None:
+    many = [f"b{number}:1" for number in range(40)]
+    _, size = hash_map_order(many)
+    assert size == 64
+    assert hash_map_order(many[:3], size)[1] == 64
+
+
+@given(st.lists(st.floats(), min_size=1))
+def test_doubles_order_as_double_compare(values: list[float]) -> None:
+    order = np.argsort(double_keys(np.array(values)), kind="stable")
+    wanted = sorted(range(len(values)), key=lambda index: (values[index] != values[index], values[index], np.copysign(1, values[index])))
+    ordinary = [index for index in order.tolist() if values[index] == values[index]]
+    assert ordinary == [index for index in wanted if values[index] == values[index]]
+    assert len({*double_keys(np.array([float("nan"), -float("nan")])).tolist()}) == 1
+
+
+@given(st.lists(st.text(max_size=300), unique=True, max_size=6))
+def test_long_and_strange_names_hash_as_one_by_one(keys: list[str]) -> None:
+    assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)

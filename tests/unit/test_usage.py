@@ -1,0 +1,66 @@
+"""Usage figures have the bits of Java's: a 32-bit float for the percentage, doubles for weights and maximum."""
+
+from __future__ import annotations
+
+from math import inf, isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.model import Figures, Resource
+from strategies.settings import Weights
+from strategies.usage import percent, weighted_usage, weighted_usages
+
+numbers = st.floats() | st.sampled_from([0.0, -0.0, -1.0, 100.0, 5e-324, 1e300, 3.4e38])
+resources = st.builds(Resource, numbers, numbers)
+figures = st.builds(Figures, resources, resources, resources, resources, resources)
+weights = st.builds(Weights, *[st.sampled_from([0.0, 0.5, 1.0, 2.0])] * 4)
+
+
+@pytest.mark.parametrize(
+    ("used", "shown"), [(30.0, 30.000001907348633), (60.0, 60.000003814697266), (15.0, 15.000000953674316), (95.0, 95.0)]
+)
+def test_percentages_carry_the_noise_of_a_32_bit_float(used: float, shown: float) -> None:
+    assert percent(Resource(used, 100.0)) == shown
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, nan])
+def test_without_a_limit_nothing_is_used(limit: float) -> None:
+    assert percent(Resource(50.0, limit)) == 0.0
+
+
+def test_pulsars_initial_value_reads_as_idle() -> None:
+    assert weighted_usage(Figures(cpu=Resource(-1.0, -1.0)), Weights()) == 0.0
+
+
+def test_heap_memory_never_counts() -> None:
+    assert weighted_usage(Figures(cpu=Resource(10.0, 100.0), memory=Resource(99.0, 100.0)), Weights()) == 0.1
+
+
+def test_the_largest_weighted_resource_decides() -> None:
+    figures = Figures(cpu=Resource(40.0, 100.0), bandwidth_out=Resource(50.0, 100.0), direct_memory=Resource(90.0, 100.0))
+    assert weighted_usage(figures, Weights()) == 0.5
+    assert weighted_usage(figures, Weights(direct_memory=1.0)) == 0.9
+    assert weighted_usage(figures, Weights(bandwidth_out=0.5)) == 0.4
+
+
+def test_nan_loses_against_everything_and_four_of_them_give_minus_infinity() -> None:
+    broken = Resource(nan, 100.0)
+    assert weighted_usage(Figures(cpu=broken, bandwidth_in=Resource(10.0, 100.0)), Weights()) == 0.1
+    assert weighted_usage(Figures(broken, broken, broken, broken, broken), Weights()) == -inf
+
+
+@given(st.lists(figures, max_size=5), weights)
+def test_many_brokers_at_once_get_the_same_bits_as_one_by_one(brokers: list[Figures], weights: Weights) -> None:
+    one_by_one = np.array([weighted_usage(broker, weights) for broker in brokers])
+    assert weighted_usages(brokers, weights).tobytes() == one_by_one.tobytes()
+
+
+@given(resources)
+def test_a_percentage_is_what_float32_arithmetic_gives(resource: Resource) -> None:
+    with np.errstate(all="ignore"):
+        wanted = np.float32(resource.usage) / np.float32(resource.limit) * np.float32(100) if resource.limit > 0 else np.float32(0)
+    got = percent(resource)
+    assert (isnan(got) and np.isnan(wanted)) or got == float(wanted)
