@@ -176,15 +176,24 @@ def _shed(given: RoundInput, view: ClusterView, shedder: Shedder) -> Shedding:
 
 def _keep(shedding: Shedding, given: RoundInput) -> tuple[list[Decision], tuple[Skip, ...]]:
     """Decisions that still make sense, and the skips with those added that do not."""
-    kept, skips = [], list(shedding.skips)
+    kept: dict[str, Decision] = {}
+    skips = list(shedding.skips)
     for decision in shedding.decisions:
-        elsewhere = given.gained.get(decision.bundle)
-        if elsewhere is not None and elsewhere.broker != decision.source:
-            text = f"{elsewhere.broker} reports this bundle too: it is moving already"
-            skips.append(Skip("bundle", (decision.bundle,), "on-two-brokers", text, decision.source))
+        elsewhere = _also_on(decision, kept, given)
+        if elsewhere is None:
+            kept[decision.bundle] = decision
         else:
-            kept.append(decision)
-    return kept, tuple(skips)
+            text = f"{elsewhere} reports this bundle too: it is moving already"
+            skips.append(Skip("bundle", (decision.bundle,), "on-two-brokers", text, decision.source))
+    return list(kept.values()), tuple(skips)
+
+
+def _also_on(decision: Decision, kept: Mapping[str, Decision], given: RoundInput) -> str | None:
+    """The other broker of a bundle that two brokers report; a round must not order one bundle twice, ids stand for one command."""
+    if decision.bundle in kept:
+        return kept[decision.bundle].source
+    gained = given.gained.get(decision.bundle)
+    return None if gained is None or gained.broker == decision.source else gained.broker
 
 
 class _Estimate:

@@ -1,0 +1,167 @@
+"""Whatever legal records come, and in whatever order: the fold never raises, repeats itself exactly, and keeps its promises."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sinks.outputs import event_row
+from strategies.engine import EngineSettings
+from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
+from strategies.packing import pack_record, unpack_record
+from strategies.state import ClusterState, from_bytes, to_bytes
+from strategies.store import BrokerState, InMemoryStore
+from tests.unit.engine_stories import EAGER, ROUNDS, fold_again, live, moves
+
+# The same examples every time: what fails once fails again, and nobody else's run fails for what he did not change.
+thorough = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+any_settings, seeds, lengths = st.sampled_from(EAGER), st.integers(0, 2**32), st.integers(0, 120)
+
+
+@dataclass
+class ByteStore:
+    """A store that keeps nothing but bytes, as a checkpoint does."""
+
+    brokers_: dict[str, bytes] = field(default_factory=dict)
+    tables: dict[str, bytes] = field(default_factory=dict)
+    cluster: bytes = to_bytes(ClusterState())
+
+    def get_broker(self, broker: str) -> BrokerState | None:
+        return _broker(self.brokers_[broker]) if broker in self.brokers_ else None
+
+    def put_broker(self, state: BrokerState) -> None:
+        self.brokers_[state.broker] = json.dumps(asdict(state)).encode()
+
+    def remove_broker(self, broker: str) -> None:
+        self.brokers_.pop(broker, None)
+        self.tables.pop(broker, None)
+
+    def brokers(self) -> Iterator[BrokerState]:
+        """In another order than they came, which must make no difference."""
+        return iter([_broker(data) for _, data in sorted(self.brokers_.items(), reverse=True)])
+
+    def get_table(self, broker: str) -> bytes | None:
+        return self.tables.get(broker)
+
+    def put_table(self, broker: str, table: bytes) -> None:
+        self.tables[broker] = table
+
+    def get_cluster(self) -> ClusterState:
+        return from_bytes(self.cluster)
+
+    def put_cluster(self, state: ClusterState) -> None:
+        self.cluster = to_bytes(state)
+
+
+def _broker(data: bytes) -> BrokerState:
+    tree = json.loads(data)
+    figures = tree.pop("figures")
+    traffic, count = Traffic(**figures.pop("traffic")), figures.pop("bundle_count")
+    resources = {name: Resource(**resource) for name, resource in figures.items()}
+    memory = BrokerMemory(**tree.pop("memory"))
+    return BrokerState(**tree, figures=Figures(**resources, traffic=traffic, bundle_count=count), memory=memory)
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_nothing_legal_stops_the_fold_and_all_that_comes_of_it_can_be_published(chosen: EngineSettings, seed: int, count: int) -> None:
+    for event in live(chosen, moves(seed, count)).events:
+        assert event_row(event).value
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_the_same_records_give_equal_events_again(chosen: EngineSettings, seed: int, count: int) -> None:
+    story = live(chosen, moves(seed, count))
+    again = fold_again(chosen, story.records, InMemoryStore())
+    assert [_published(events) for events in again] == [_published(events) for events in story.told]
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_state_that_goes_through_bytes_between_any_two_records_changes_nothing(chosen: EngineSettings, seed: int, count: int) -> None:
+    story = live(chosen, moves(seed, count))
+    again = fold_again(chosen, [unpack_record(pack_record(record)) for record in story.records], ByteStore())
+    assert [_published(events) for events in again] == [_published(events) for events in story.told]
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_rounds_are_numbered_without_gaps_and_name_their_commands(chosen: EngineSettings, seed: int, count: int) -> None:
+    events = live(chosen, moves(seed, count)).events
+    closed = [event for event in events if isinstance(event, Round)]
+    assert [round_.round for round_ in closed] == list(range(1, len(closed) + 1))
+    assert [command.id for command in _commands(events)] == [id_ for round_ in closed for id_ in round_.commands]
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_an_id_stands_for_one_command(chosen: EngineSettings, seed: int, count: int) -> None:
+    ids = Counter(command.id for command in _commands(live(chosen, moves(seed, count)).events))
+    assert [id_ for id_, count in ids.items() if count > 1] == []
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_a_record_is_rejected_at_most_once_and_then_does_nothing_else(chosen: EngineSettings, seed: int, count: int) -> None:
+    events = live(chosen, moves(seed, count)).events
+    rejected = [event.record.origin for event in events if isinstance(event, Rejection)]
+    assert len(rejected) == len(set(rejected))
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_to_nothing(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    story = live(chosen, moves(seed, count, wild_clocks=False))
+    resting: dict[str, Command] = {}
+    for record, events in zip(story.records, story.told, strict=True):
+        if isinstance(record, OutcomeReport):
+            _release(record.outcome, resting)
+        for command in _commands(events):
+            before = resting.get(command.bundle)
+            assert before is None or command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
+            resting[command.bundle] = command
+
+
+@thorough
+@given(any_settings, seeds, lengths)
+def test_commands_move_bundles_between_brokers_that_were_judged(chosen: EngineSettings, seed: int, count: int) -> None:
+    events = live(chosen, moves(seed, count)).events
+    judged = {event.round: set(event.brokers) for event in events if isinstance(event, Round)}
+    for command in _commands(events):
+        assert command.source in judged[command.round]
+        assert command.destination is None or command.destination in judged[command.round]
+
+
+def test_the_stories_are_worth_telling() -> None:
+    """Guards the other tests: many a story must have commands, rounds and rejections, or they would prove nothing."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(any_settings, seeds, lengths)
+    def count(chosen: EngineSettings, seed: int, count: int) -> None:
+        seen.update({type(event).__name__ for event in live(chosen, moves(seed, count)).events})
+
+    count()
+    assert min(seen["Command"], seen["Round"], seen["Rejection"]) >= 15
+
+
+def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
+    command = resting.get(outcome.bundle)
+    if command is not None and command.id == outcome.command_id and outcome.status in ("refused", "failed", "expired"):
+        del resting[outcome.bundle]
+
+
+def _commands(events: list[Event]) -> list[Command]:
+    return [event for event in events if isinstance(event, Command)]
+
+
+def _published(events: list[Event]) -> list[bytes]:
+    return [event_row(event).value for event in events]
