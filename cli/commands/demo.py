@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import exits
+from cli import console, exits, options
 
 app = typer.Typer()
 
@@ -32,16 +33,18 @@ class EngineName(StrEnum):
 @app.command()
 def demo(
     *,
-    strategy: Annotated[str, typer.Option(help="The strategy that decides: avg or threshold.")] = "avg",
+    strategy: Annotated[str, typer.Option(metavar="NAME", help="The strategy that decides: avg or threshold.")] = "avg",
     mode: Annotated[
         ModeName, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed).")
     ] = ModeName.fixed,
-    rounds: Annotated[int, typer.Option(min=2, max=1000, help="End after this many rounds at the latest.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another cluster.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for all files. [default: ./rebalancer-demo]", show_default=False)] = None,
+    rounds: Annotated[int, typer.Option(min=2, max=1000, metavar="N", help="End after this many rounds at the latest.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed makes another cluster.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo.", show_default=False)
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write beside them.")] = False,
     engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end instead of the picture.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Watch a skewed cluster being balanced on this machine, no server needed.
 
@@ -66,7 +69,12 @@ def demo(
         print(f"Stopped; what there is so far lies in {plan.folder}", file=sys.stderr)
         raise typer.Exit(exits.INTERRUPTED) from None
     if as_json:
-        print(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+        console.print_json("demo", 1, result.as_json())
     else:
-        screen.end(result)
+        screen.end(result, _program())
     raise typer.Exit(exits.OK if result.balanced else exits.IMBALANCED)
+
+
+def _program() -> str:
+    """How `rebalancer` can be called from here: by its name, or by where it lies when no path leads to it."""
+    return "rebalancer" if shutil.which("rebalancer") else os.path.relpath(Path(sys.executable).with_name("rebalancer"))

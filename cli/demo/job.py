@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,8 +25,15 @@ class JobFailed(RebalancerError):
 class JobProcess:
     """Runs from entering to leaving the context, in a session of its own so that Ctrl-C reaches only the demo, which then stops it."""
 
-    def __init__(self, settings_file: Path, log: Path, command: tuple[str, ...] = (sys.executable, "-m", "cli.main", "run")) -> None:
-        self._command = (*command, "--config", str(settings_file))
+    def __init__(
+        self,
+        settings_file: Path,
+        log: Path,
+        command: tuple[str, ...] = (sys.executable, "-m", "cli.main", "run"),
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._command = (*_ending_with_parent(), *command, "--config", str(settings_file))
+        self._environment = _without_settings(environment)
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -36,7 +44,7 @@ class JobProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(os.environ),
+                env=self._environment,
                 start_new_session=True,
             )
         return self
@@ -64,6 +72,12 @@ class JobProcess:
             _kill_session(process)
 
 
+def _ending_with_parent() -> tuple[str, ...]:
+    """Where Linux's `setpriv` is there, a demo that is killed outright takes the job along; elsewhere only a clean end does."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return () if setpriv is None else (setpriv, "--pdeathsig", "TERM", "--")
+
+
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
     """The job leads a process group; what is left of it (a JVM, Python workers) goes with it."""
     with suppress(ProcessLookupError):
@@ -71,8 +85,8 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without settings: the demo's file says everything, so that the run can be repeated from it."""
+def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The demo's file says everything, so that the run can be repeated from it."""
     return {name: value for name, value in environment.items() if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"}
 
 

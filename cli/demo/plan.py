@@ -87,6 +87,7 @@ def prepare_folder(wanted: Path | None, keep: bool) -> Path:
         shutil.rmtree(folder)
     for name in TOPICS:
         (folder / name).mkdir(parents=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder
 
 

@@ -55,10 +55,9 @@ class Result:
         return f"Not balanced yet: {change}, which is not below {limit}; {effort}. Try more rounds: --rounds {2 * self.plan.rounds}."
 
     def as_json(self) -> dict[str, Any]:
-        """Version 1 of `rebalancer demo --json`."""
+        """The body of `rebalancer demo --json`."""
         first, last = self.spreads
         return {
-            "v": 1,
             "balanced": self.balanced,
             "strategy": self.plan.strategy,
             "mode": self.plan.mode,
@@ -73,15 +72,16 @@ class Result:
             "seconds": round(self.seconds, 1),
             "rounds": [_round(step, self.goal) for step in self.steps],
             "overrides": {one.key: one.value for one in self.plan.overrides},
+            "folder": str(self.plan.folder),
             "files": files(self.plan),
             "text": self.sentence(),
         }
 
 
 def files(plan: Plan) -> dict[str, str]:
-    """What lies where."""
-    named = {name: str(plan.topic(name)) for name in TOPICS} | {"settings": str(plan.settings_file)}
-    return named if plan.engine == "plain" else named | {"checkpoint": str(plan.checkpoint), "log": str(plan.log)}
+    """What lies where in the run's folder; folders end with a slash."""
+    named = {name: f"{name}/" for name in TOPICS} | {"settings": plan.settings_file.name}
+    return named if plan.engine == "plain" else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
 
 
 def _round(step: Step, goal: Goal) -> dict[str, Any]:

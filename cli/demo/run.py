@@ -32,13 +32,15 @@ def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progres
     with stoppable(), open_decider(plan, settings) as decider:
         if plan.engine == "spark":
             progress.wait("Starting the Spark job, which takes 15 to 30 seconds …")
-        for step in closed_loop(cluster, decider):
-            steps.append(step)
-            progress.step(step)
-            if len(steps) == plan.rounds or is_settled(steps, goal):
-                break
-        if plan.engine == "spark":
-            progress.wait("Stopping the Spark job …")
+        try:
+            for step in closed_loop(cluster, decider):
+                steps.append(step)
+                progress.step(step)
+                if len(steps) == plan.rounds or is_settled(steps, goal):
+                    break
+        finally:
+            if plan.engine == "spark":
+                progress.wait("Stopping the Spark job …")
     return Result(plan, goal, BUNDLES, tuple(steps), time.monotonic() - began)
 
 

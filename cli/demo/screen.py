@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -77,7 +78,7 @@ class Screen:
             self._print_indented(line)
         self._status.update(text=Text(f"waiting for round {step.round.round + 1}", style="dim"))
 
-    def end(self, result: Result) -> None:
+    def end(self, result: Result, program: str) -> None:
         """The picture that stays, the sentence, and where to go from here."""
         self._console.print()
         self._console.print(self._brokers())
@@ -86,7 +87,7 @@ class Screen:
             Text(result.sentence(), style="bold green" if result.balanced else "bold red"), soft_wrap=not self._console.is_terminal
         )
         self._console.print()
-        self.say(closing(result), wrap=False)
+        self.say(closing(result, program, Path.cwd()), wrap=False)
 
     def _print_indented(self, line: str) -> None:
         if self._console.is_terminal:

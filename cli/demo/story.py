@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
 
 from cli.demo.goal import Goal
 from cli.demo.plan import BROKERS, BUNDLES, Plan
@@ -10,6 +12,18 @@ from cli.demo.result import Result, files
 from simulation.loop import Step
 from sinks.segments import segment_path
 from strategies.model import Round
+
+#: What a file or folder of the run holds.
+_WHAT: Mapping[str, str] = {
+    "telemetry": "what brokers reported, and outcomes fed back: one JSON record per line, as in all topics",
+    "commands": "what to move, and why",
+    "rounds": "what each round saw, decided and left alone",
+    "rejected": "records that could not be used",
+    "outcomes": "what became of each command",
+    "settings": "the settings of this run",
+    "checkpoint": "the Spark job's progress and state",
+    "log": "what the Spark job said",
+}
 
 
 def short(broker: str) -> str:
@@ -54,26 +68,28 @@ def reasons(step: Step, goal: Goal) -> list[str]:
     return [_shortened(line, step.round.brokers) for line in lines]
 
 
-def closing(result: Result) -> list[str]:
-    """Where the files are and what to try next."""
-    plan = result.plan
-    names = files(plan)
-    lines = [f"Files are in {plan.folder}:"]
-    lines += [f"  {name:<10} {path}" for name, path in names.items()]
+def closing(result: Result, program: str, here: Path) -> list[str]:
+    """Where the files are and what to try next. `program`: how the reader calls it; `here`: the folder paths are shown from."""
+    lines = [f"Files are in {result.plan.folder}:"]
+    lines += [f"  {name:<12} {_WHAT[kind]}" for kind, name in files(result.plan).items()]
     lines += ["Try next:"]
-    lines += [f"  {command}" for command in next_commands(result)]
+    lines += [f"  {program} {command}" for command in next_commands(result, here)]
     return lines
 
 
-def next_commands(result: Result) -> list[str]:
-    """Commands that look closer at this very run."""
+def next_commands(result: Result, here: Path) -> list[str]:
+    """Commands that look closer at this very run, without the program's name."""
     plan = result.plan
-    config = f"--config {plan.settings_file}"
+    config = f"--config {_seen_from(here, plan.settings_file)}"
     commands = [one.id for step in result.steps for one in step.commands]
-    explain = [f"rebalancer explain {commands[0]} --from {plan.folder}"] if commands else []
-    replay = f"rebalancer replay {segment_path(plan.topic('telemetry'), 0)} {config}"
-    state = [f"rebalancer state {config}"] if plan.engine == "spark" else []
-    return [*explain, replay, *state]
+    explain = [f"explain {commands[0]} --from {_seen_from(here, plan.folder)}"] if commands else []
+    replay = f"replay {_seen_from(here, segment_path(plan.topic('telemetry'), 0))} {config}"
+    return [*explain, replay, *([f"state {config}"] if plan.engine == "spark" else [])]
+
+
+def _seen_from(here: Path, path: Path) -> str:
+    """Ready for a shell; relative when it is inside `here`."""
+    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _moves_of(source: str, step: Step) -> str:

@@ -13,14 +13,29 @@ from simulation.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError
 from strategies.model import Command, Expected
-from strategies.shedding.avg import AvgSettings
+from strategies.shedding.registry import SHEDDERS
 
-HALF = EngineSettings("avg", "fixed", AvgSettings(max_unload=0.5))
+HALF = EngineSettings("avg", "fixed", SHEDDERS["avg"].settings(max_unload=0.5))
 
 
 def command(bundle: str, source: str, destination: str | None, expires_at_ms: int = 10_000_000_000_000) -> Command:
-    action = "unload" if destination is None else "transfer"
-    return Command("id", "demo", 1, 1, action, bundle, source, destination, "avg", "code", "text", {}, Expected(), 0, expires_at_ms)
+    return Command(
+        "id",
+        "demo",
+        1,
+        1,
+        "unload" if destination is None else "transfer",
+        bundle,
+        source,
+        destination,
+        "avg",
+        "code",
+        "text",
+        {},
+        Expected(),
+        0,
+        expires_at_ms,
+    )
 
 
 def test_a_skewed_cluster_is_balanced_and_stays_so() -> None:

@@ -1,0 +1,156 @@
+"""The demo without Spark: it balances, says so in words and in JSON, and treats folders with care."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from cli.demo.goal import Goal, goal_of
+from cli.demo.plan import SETTINGS_NAME, Plan, prepare_folder, settings_text, write_settings
+from cli.demo.run import run_demo
+from cli.demo.screen import Screen
+from cli.main import app
+from cli.settings.load import load
+from simulation.loop import EngineDecider, Step, closed_loop
+from simulation.skewed import skewed_cluster
+from sinks.file_topic import FileTopicReader
+from sinks.wire import decode_outcome, decode_round
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError
+
+
+def demo(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["demo", "--engine", "plain", *arguments])
+
+
+def plan_in(folder: Path, strategy: str = "avg", rounds: int = 20) -> Plan:
+    plan = Plan(strategy, "fixed", rounds, 1, "plain", prepare_folder(folder, keep=False))
+    write_settings(plan)
+    return plan
+
+
+class Silence:
+    """Nobody watches."""
+
+    def wait(self, text: str) -> None: ...
+    def step(self, step: Step) -> None: ...
+
+
+def test_it_ends_with_one_sentence_and_where_to_go_from_here(tmp_path: Path) -> None:
+    result = demo("--out", str(tmp_path / "demo"))
+    assert result.exit_code == 0, result.output
+    assert "Balanced: the spread (max − min of the brokers' usage) went from 80.7 to 5.0 points" in result.stdout
+    assert f"Files are in {tmp_path / 'demo'}" in result.stdout
+    assert " explain " in result.stdout
+    assert " replay " in result.stdout
+
+
+@pytest.mark.parametrize("strategy", ["avg", "threshold"])
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> None:
+    result = demo("--out", str(tmp_path / "demo"), "--strategy", strategy, "--mode", mode, "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["balanced"]
+    assert told["spread_last_points"] < told["threshold_points"] < told["spread_first_points"]
+    assert 0 < told["moved"] < told["bundles"] == 256
+
+
+def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
+    result = demo("--out", str(tmp_path / "demo"), "--rounds", "2")
+    assert result.exit_code == 3
+    assert "Not balanced yet" in result.stdout
+    assert "--rounds 4" in result.stdout
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
+    def files_of(name: str, seed: str) -> dict[str, bytes]:
+        demo("--out", str(tmp_path / name), "--seed", seed)
+        return {path.parent.name: path.read_bytes() for path in sorted((tmp_path / name).glob("*/*.jsonl"))}
+
+    assert files_of("first", "7") == files_of("second", "7")
+    assert files_of("third", "8")["telemetry"] != files_of("fourth", "7")["telemetry"]
+
+
+def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path / "demo")
+    settings = load(plan.settings_file).engine
+    result = run_demo(plan, settings, goal_of(settings), Silence())
+    rounds = [decode_round(one.value) for one in FileTopicReader(plan.topic("rounds")).read()[0]]
+    outcomes = [decode_outcome(one.value) for one in FileTopicReader(plan.topic("outcomes")).read()[0]]
+    assert rounds == [step.round for step in result.steps]
+    assert outcomes == [outcome for step in result.steps for outcome in step.outcomes]
+    assert FileTopicReader(plan.topic("rejected")).read()[0] == []
+
+
+def test_the_settings_file_holds_what_it_says(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path / 'a folder # with "quotes"')
+    settings = load(plan.settings_file)
+    assert settings.engine.strategy == "avg"
+    assert settings.value("shedding.avg.max_unload") == 0.5
+    assert settings.value("job.checkpoint") == str(plan.checkpoint)
+    assert settings.value("topics.rounds") == plan.topic_uri("rounds")
+    assert "default 0.2" in settings_text(plan)
+
+
+def test_a_strategy_without_overrides_has_none_in_its_file(tmp_path: Path) -> None:
+    assert "[shedding.threshold]" not in settings_text(plan_in(tmp_path / "demo", "threshold"))
+
+
+def test_an_earlier_demo_makes_room_and_nothing_else_does(tmp_path: Path) -> None:
+    plan_in(tmp_path / "demo").topic("rounds").joinpath("old").touch()
+    assert not list(plan_in(tmp_path / "demo").topic("rounds").iterdir())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    with pytest.raises(SettingsError, match="holds files that no demo has written"):
+        prepare_folder(tmp_path / "mine", keep=False)
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_keep_writes_beside_an_earlier_demo(tmp_path: Path) -> None:
+    first = plan_in(tmp_path / "demo")
+    second = prepare_folder(tmp_path / "demo", keep=True)
+    assert second == tmp_path / "demo-2"
+    assert first.settings_file.exists()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "demo").touch()
+    assert demo("--out", str(tmp_path / "demo")).exit_code == 2
+
+
+def test_an_unknown_strategy_is_named_before_anything_is_written(tmp_path: Path) -> None:
+    result = demo("--strategy", "best", "--out", str(tmp_path / "demo"))
+    assert result.exit_code == 2
+    assert "'best'" in result.stderr
+    assert not (tmp_path / "demo" / SETTINGS_NAME).exists()
+
+
+def test_a_goal_is_measured_the_way_its_strategy_measures() -> None:
+    usage = {"a:1": 0.9, "b:1": 0.5, "c:1": 0.1}
+    record = replace(one_step().round, usage=usage)
+    assert Goal("AvgShedder", "", "max − min", 15.0).spread(record) == pytest.approx(80.0)
+    assert Goal("ThresholdShedder", "", "max − average", 10.0).spread(record) == pytest.approx(40.0)
+    assert not Goal("AvgShedder", "", "max − min", 80.0).reached(replace(record, usage={"a:1": 0.8, "b:1": 0.0}))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+    printed = StringIO()
+    console = Console(file=printed, width=width, force_terminal=True, no_color=True, highlight=False)
+    with Screen(console, Goal("AvgShedder", "", "max − min", 15.0)) as screen:
+        screen.say(["a word " * 40])
+        screen.step(one_step())
+    assert max(len(line.plain) for line in AnsiDecoder().decode(printed.getvalue())) <= width
+
+
+def one_step() -> Step:
+    return list(islice(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())), 2))[-1]

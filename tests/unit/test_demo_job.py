@@ -1,0 +1,102 @@
+"""The demo's child process: it ends when the demo ends, and its failure is told in one sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cli.demo.job import JobFailed, JobProcess
+
+
+def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> JobProcess:
+    return JobProcess(tmp_path / "demo.toml", tmp_path / "job.log", (sys.executable, "-c", program), environment)
+
+
+def said(tmp_path: Path, word: str, seconds: float = 10.0) -> str:
+    """Waits until the job has said a word, and gives all it said."""
+    gives_up = time.monotonic() + seconds
+    while word not in (text := (tmp_path / "job.log").read_text()):
+        assert time.monotonic() < gives_up, text
+        time.sleep(0.01)
+    return text
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" if Path("/proc").is_dir() else True
+
+
+def test_it_is_asked_to_stop_and_waited_for(tmp_path: Path) -> None:
+    polite = "import signal,sys\nsignal.signal(15, lambda *_: (print('bye'), sys.exit(0)))\nprint('up', flush=True)\nsignal.pause()"
+    with job(tmp_path, polite) as running:
+        said(tmp_path, "up")
+        running.check()
+    assert "bye" in (tmp_path / "job.log").read_text()
+
+
+def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
+    parent = "import subprocess,signal\nprint(subprocess.Popen(['sleep','60']).pid, 'up', flush=True)\nsignal.pause()"
+    with job(tmp_path, parent):
+        child = int(said(tmp_path, "up").split()[0])
+        assert is_alive(child)
+    gives_up = time.monotonic() + 5
+    while is_alive(child) and time.monotonic() < gives_up:
+        time.sleep(0.01)
+    assert not is_alive(child)
+
+
+def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+    with job(tmp_path, "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)") as running:
+        said(tmp_path, "bye")
+        with pytest.raises(JobFailed, match=r"exit code 1\): no Java here; all it said is in .*job\.log"):
+            wait_for_failure(running)
+
+
+def test_a_job_that_says_nothing_is_told_too(tmp_path: Path) -> None:
+    with (
+        job(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)") as running,
+        pytest.raises(JobFailed, match="it said nothing"),
+    ):
+        wait_for_failure(running)
+
+
+def wait_for_failure(running: JobProcess) -> None:
+    for _ in range(1000):
+        running.check()
+        time.sleep(0.01)
+
+
+def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "REBALANCER_ROUND__INTERVAL_MS": "1000"}
+    show = (
+        "import os\nprint([name for name in os.environ if name.startswith('REBALANCER_')], 'up', flush=True)\nimport signal; signal.pause()"
+    )
+    with job(tmp_path, show, environment):
+        assert said(tmp_path, "up").startswith("[] up")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
+    demo = (
+        "import sys, time\nfrom pathlib import Path\nfrom cli.demo.job import JobProcess\n"
+        "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", flush=True); signal.pause()')\n"
+        "with JobProcess(Path('x.toml'), Path(sys.argv[1]), job):\n    time.sleep(60)\n"
+    )
+    (tmp_path / "job.log").touch()
+    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", demo, str(tmp_path / "job.log")])
+    child = int(said(tmp_path, "up").split()[0])
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    gives_up = time.monotonic() + 5
+    while is_alive(child) and time.monotonic() < gives_up:
+        time.sleep(0.01)
+    assert not is_alive(child)
