@@ -28,6 +28,20 @@ class ResourceUsage(Struct, frozen=True, gc=False):
     limit: ResourceFigure
 
 
+#: Pulsar starts with -1 for both; decoding.py checks what here is said to readers of the schema.
+MeasuredOrNot = Annotated[
+    ResourceUsage,
+    Meta(
+        extra_json_schema={
+            "anyOf": [
+                {"properties": {"usage": {"minimum": 0}, "limit": {"minimum": 0}}},
+                {"properties": {"usage": {"const": -1}, "limit": {"const": -1}}},
+            ]
+        }
+    ),
+]
+
+
 class NamespaceBundleStats(Struct, frozen=True, gc=False):
     """Figures of one bundle as its broker measured them."""
 
@@ -43,11 +57,11 @@ class NamespaceBundleStats(Struct, frozen=True, gc=False):
 class LocalBrokerData(Struct, frozen=True):
     """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; more fields than these may stand in it."""
 
-    cpu: ResourceUsage
-    memory: ResourceUsage
-    directMemory: ResourceUsage
-    bandwidthIn: ResourceUsage
-    bandwidthOut: ResourceUsage
+    cpu: MeasuredOrNot
+    memory: MeasuredOrNot
+    directMemory: MeasuredOrNot
+    bandwidthIn: MeasuredOrNot
+    bandwidthOut: MeasuredOrNot
     msgThroughputIn: Throughput
     msgThroughputOut: Throughput
     msgRateIn: MsgRate
@@ -62,11 +76,11 @@ class LocalBrokerData(Struct, frozen=True):
 class BrokerLoadData(Struct, frozen=True):
     """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; more fields than these may stand in it."""
 
-    cpu: ResourceUsage
-    memory: ResourceUsage
-    directMemory: ResourceUsage
-    bandwidthIn: ResourceUsage
-    bandwidthOut: ResourceUsage
+    cpu: MeasuredOrNot
+    memory: MeasuredOrNot
+    directMemory: MeasuredOrNot
+    bandwidthIn: MeasuredOrNot
+    bandwidthOut: MeasuredOrNot
     msgThroughputIn: Throughput
     msgThroughputOut: Throughput
     msgRateIn: MsgRate

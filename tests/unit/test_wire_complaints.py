@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.wire import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
@@ -195,6 +195,7 @@ def test_every_kind_has_a_name_and_codes() -> None:
     assert {maker(random.Random(0), LEGAL[0])[0] for maker in (*MAKERS, oversized)} == set(CODES)
 
 
+@settings(deadline=None)
 @given(illegal_records(LEGAL))
 def test_no_illegal_record_gets_through(illegal: Illegal) -> None:
     assert refusal(illegal[1]).code in CODES[illegal[0]]
@@ -206,6 +207,7 @@ def decode_or_refuse(record: bytes) -> None:
     cluster_of(record)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(one_of_each()), st.integers(0), st.binary(max_size=6), st.integers(0, 8))
 def test_whatever_happens_to_a_line_it_is_decoded_or_refused(record: bytes, at: int, put: bytes, drop: int) -> None:
     at %= len(record)
@@ -219,6 +221,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(one_of_each()), st.data())
 def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data: st.DataObject) -> None:
     tree = json.loads(record)
@@ -232,6 +235,7 @@ def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data
     decode_or_refuse(json.dumps(tree).encode())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused(record: bytes) -> None:
     for decoder in (lambda value: decode(value, b""), decode_command, decode_round, decode_outcome, decode_rejected):

@@ -1,0 +1,63 @@
+"""The examples run as they stand: on a file topic with everything that may happen to one, and on standard input."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinks.file_topic import FileTopicWriter
+from sinks.wire import encode_command, encode_round
+from tests.unit.test_wire_encoding import COMMAND, ROUND
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MOVE = replace(COMMAND, text="80 % is too much")
+UNLOAD = replace(MOVE, id="c-1-2-def", action="unload", destination=None, text="größer als nötig")
+SHOWN = [
+    "transfer t/ns/0x03000000_0x04000000 b1:8080 -> b2:8080 80 % is too much",
+    "unload t/ns/0x03000000_0x04000000 b1:8080 -> anywhere: größer als nötig",
+]
+
+
+def program(example: str) -> list[str]:
+    if example.endswith(".py"):
+        return [sys.executable, str(EXAMPLES / example)]
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the example for Node.js was not run")
+    return [node, str(EXAMPLES / example)]
+
+
+def shown(command: list[str], stdin: bytes = b"") -> list[str]:
+    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
+def test_each_command_of_a_file_topic_is_acted_on_once(example: str, tmp_path: Path) -> None:
+    command = program(example)
+    with FileTopicWriter(tmp_path, segment_bytes=1) as writer:
+        writer.append([encode_command(MOVE)])
+        writer.append([encode_command(MOVE), encode_command(MOVE)[:50]])
+        writer.append([encode_command(UNLOAD)])
+        writer.append([encode_command(MOVE)])
+    with (tmp_path / "segment-00000003.jsonl").open("ab") as torn:
+        torn.write(encode_command(replace(MOVE, id="later"))[:80])
+    assert shown([*command, str(tmp_path)]) == SHOWN
+
+
+@pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
+def test_commands_may_come_on_standard_input_among_rounds(example: str) -> None:
+    lines = [encode_command(MOVE), encode_round(ROUND), encode_command(MOVE), encode_command(UNLOAD)]
+    assert shown(program(example), b"".join(line + b"\n" for line in lines)) == SHOWN
+
+
+def test_the_examples_stay_short() -> None:
+    for example in EXAMPLES.glob("consume_commands.*"):
+        code = [
+            line for line in example.read_text("utf-8").splitlines() if line.strip() and not line.strip().startswith(("#", "//", '"""'))
+        ]
+        assert len(code) <= 15, example.name

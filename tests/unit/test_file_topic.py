@@ -1,0 +1,314 @@
+"""File topics: many writers, one order; readers that never see half a line; writers that die; segments that roll and go."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sinks.file_topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
+from sinks.limits import WireLimits
+from sinks.lines import split_lines
+from sinks.position import Position
+from strategies.errors import ContractError, PublishTimeout, SinkError
+
+ROOT = Path(__file__).parents[2]
+SEGMENT = "segment-00000000.jsonl"
+
+
+def values(records: list[TopicRecord]) -> list[bytes]:
+    return [record.value for record in records]
+
+
+def read_all(folder: Path) -> list[bytes]:
+    return values(FileTopicReader(folder).read()[0])
+
+
+def append(folder: Path, *lines: bytes, segment_bytes: int = 2**20) -> Offset:
+    with FileTopicWriter(folder, segment_bytes) as writer:
+        return writer.append(lines)
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
+    """A Python program of its own, so that it can be killed."""
+    return subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE)
+
+
+def test_what_was_appended_is_read_in_order_with_its_place(tmp_path: Path) -> None:
+    assert append(tmp_path / "t", b"one", b"three") == Offset(0, 10)
+    assert append(tmp_path / "t", b"") == Offset(0, 11)
+    records, end = FileTopicReader(tmp_path / "t", "telemetry").read()
+    assert records == [
+        TopicRecord(Position("telemetry", 0, 0), b"one", 3),
+        TopicRecord(Position("telemetry", 0, 4), b"three", 5),
+        TopicRecord(Position("telemetry", 0, 10), b"", 0),
+    ]
+    assert end == FileTopicReader(tmp_path / "t").end() == Offset(0, 11)
+
+
+def test_a_folder_that_is_not_there_yet_is_an_empty_topic(tmp_path: Path) -> None:
+    reader = FileTopicReader(tmp_path / "later")
+    assert reader.begin() == reader.end() == Offset(0, 0)
+    assert reader.read() == ([], Offset(0, 0))
+    append(tmp_path / "later", b"x")
+    assert values(reader.read(Offset(0, 0))[0]) == [b"x"]
+
+
+def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    reader = FileTopicReader(tmp_path)
+    append(tmp_path, b"a", b"b")
+    _, offset = reader.read()
+    assert reader.read(offset) == ([], offset)
+    append(tmp_path, b"c")
+    assert values(reader.read(offset)[0]) == [b"c"]
+
+
+def test_segments_roll_and_are_read_as_one_topic(tmp_path: Path) -> None:
+    for number in range(10):
+        append(tmp_path, b"%d" % number * 9, segment_bytes=20)
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl"))[:2] == [SEGMENT, "segment-00000001.jsonl"]
+    records, end = FileTopicReader(tmp_path).read()
+    assert values(records) == [b"%d" % number * 9 for number in range(10)]
+    assert [record.position.partition for record in records] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert end == Offset(4, 20)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=5), max_size=8),
+    st.integers(1, 60),
+    st.integers(1, 5),
+    st.integers(1, 60),
+)
+def test_however_it_is_cut_into_reads_the_topic_is_the_same(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]], segment_bytes: int, max_records: int, max_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("topic")
+    for batch in batches:
+        append(folder, *batch, segment_bytes=segment_bytes)
+    reader = FileTopicReader(folder)
+    whole, end = reader.read()
+    assert values(whole) == [line for batch in batches for line in batch]
+    assert end == reader.end()
+    pieces: list[TopicRecord] = []
+    offset = reader.begin()
+    while True:
+        assert reader.advance(offset, max_records, max_bytes) == reader.read(offset, max_records, max_bytes)[1]
+        piece, after = reader.read(offset, max_records, max_bytes)
+        assert reader.read(offset, end=after) == (piece, after)
+        if after == offset:
+            break
+        pieces, offset = pieces + piece, after
+    assert (pieces, offset) == (whole, end)
+
+
+def test_a_line_without_its_newline_is_not_there_yet(tmp_path: Path) -> None:
+    append(tmp_path, b"whole")
+    with (tmp_path / SEGMENT).open("ab") as foreign:
+        foreign.write(b"half of")
+    reader = FileTopicReader(tmp_path)
+    assert values(reader.read()[0]) == [b"whole"]
+    assert reader.end() == Offset(0, 6)
+
+
+def test_the_torn_line_of_a_dead_writer_stays_a_line_of_its_own(tmp_path: Path) -> None:
+    append(tmp_path, b"whole")
+    with (tmp_path / SEGMENT).open("ab") as dead:
+        dead.write(b'{"v":1,"ki')
+    assert append(tmp_path, b"next") == Offset(0, 22)
+    assert read_all(tmp_path) == [b"whole", b'{"v":1,"ki', b"next"]
+
+
+def test_a_torn_line_is_ended_before_a_new_segment_begins(tmp_path: Path) -> None:
+    append(tmp_path, b"whole")
+    with (tmp_path / SEGMENT).open("ab") as dead:
+        dead.write(b"torn")
+    assert append(tmp_path, b"next", segment_bytes=3) == Offset(1, 5)
+    assert read_all(tmp_path) == [b"whole", b"torn", b"next"]
+
+
+def test_the_end_of_a_finished_segment_ends_its_last_line(tmp_path: Path) -> None:
+    """Nobody will ever end it: the segment has a successor. Somebody else wrote it."""
+    (tmp_path / SEGMENT).write_bytes(b"a\nb")
+    (tmp_path / "segment-00000001.jsonl").write_bytes(b"c\n")
+    reader = FileTopicReader(tmp_path)
+    assert read_all(tmp_path) == [b"a", b"b", b"c"]
+    records, offset = reader.read(max_records=2)
+    assert values(records) == [b"a", b"b"]
+    assert values(reader.read(offset)[0]) == [b"c"]
+
+
+def test_a_line_that_is_too_long_is_cut_and_its_size_told(tmp_path: Path) -> None:
+    append(tmp_path, b"short", b"l" * 3_000_000, b"after")
+    reader = FileTopicReader(tmp_path, limits=WireLimits(max_record_bytes=2_000_000, kept_bytes=7))
+    records, end = reader.read()
+    assert [(record.value, record.size) for record in records] == [(b"short", 5), (b"l" * 7, 3_000_000), (b"after", 5)]
+    assert end == reader.end()
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=12)), st.integers(0, 12))
+def test_lines_do_not_depend_on_where_blocks_end(blocks: list[bytes], longest: int) -> None:
+    limits = WireLimits(max_record_bytes=longest, kept_bytes=3)
+    pieces = b"".join(blocks).split(b"\n")
+    expected = [(piece if len(piece) <= longest else piece[:3], len(piece), True) for piece in pieces[:-1]]
+    if pieces[-1]:
+        expected.append((pieces[-1] if len(pieces[-1]) <= longest else pieces[-1][:3], len(pieces[-1]), False))
+    assert list(split_lines(blocks, limits)) == expected
+
+
+def test_a_newline_in_a_record_is_our_bug(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path) as writer, pytest.raises(ContractError, match="newline"):
+        writer.append([b"fine", b"not\nfine"])
+    assert read_all(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "gone"),
+    [(Offset(0, 0), "0:0"), (Offset(1, 3), "1:3"), (Offset(1, 99), "1:99"), (Offset(7, 0), "7:0")],
+    ids=["deleted segment", "middle of a line", "beyond the end", "never written"],
+)
+def test_an_offset_that_is_gone_is_an_error_that_says_what_to_do(tmp_path: Path, offset: Offset, gone: str) -> None:
+    for line in (b"first", b"second", b"third"):
+        append(tmp_path, line, segment_bytes=1)
+    (tmp_path / SEGMENT).unlink()
+    reader = FileTopicReader(tmp_path)
+    with pytest.raises(SinkError, match=rf"Offset {gone} of .* is gone: .* start with a new checkpoint"):
+        reader.read(offset)
+    assert values(reader.read()[0]) == [b"second", b"third"]
+    assert values(reader.read(Offset(1, 7))[0]) == [b"third"]
+
+
+def test_a_hole_between_segments_is_not_jumped_over(tmp_path: Path) -> None:
+    for line in (b"first", b"second", b"third"):
+        append(tmp_path, line, segment_bytes=1)
+    (tmp_path / "segment-00000001.jsonl").unlink()
+    with pytest.raises(SinkError, match=r"Offset 1:0 .* is gone"):
+        FileTopicReader(tmp_path).read()
+
+
+def test_what_was_read_to_its_end_may_be_deleted(tmp_path: Path) -> None:
+    reader = FileTopicReader(tmp_path)
+    append(tmp_path, b"first", segment_bytes=1)
+    append(tmp_path, b"second", segment_bytes=1)
+    _, offset = reader.read()
+    (tmp_path / SEGMENT).unlink()
+    append(tmp_path, b"third", segment_bytes=1)
+    assert values(reader.read(offset)[0]) == [b"third"]
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SinkError, match="cannot be written"):
+        FileTopicWriter(tmp_path / "file")
+
+
+def test_a_folder_that_was_made_anew_is_noticed(tmp_path: Path) -> None:
+    """Two writers with two locks would mix their lines."""
+    with FileTopicWriter(tmp_path) as writer:
+        (tmp_path / ".lock").unlink()
+        (tmp_path / ".lock").write_text("")
+        with pytest.raises(SinkError, match="open the topic again"):
+            writer.append([b"x"])
+
+
+def test_a_writer_that_never_lets_go_is_told_about(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path, lock_timeout_s=0.05) as writer, (tmp_path / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(PublishTimeout, match="locked by another writer") as raised:
+            writer.append([b"x"])
+        assert raised.value.retryable
+        fcntl.flock(held, fcntl.LOCK_UN)
+        writer.append([b"y"])
+    assert read_all(tmp_path) == [b"y"]
+
+
+BYTE_BY_BYTE = """
+import os, sys, time
+descriptor = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+for number in range(60):
+    for byte in b'{"n":%d,"text":"größe"}\\n'.decode().replace("%d", str(number)).encode():
+        os.write(descriptor, bytes([byte]))
+        time.sleep(0.0002)
+""".replace("größe", "gr\\xc3\\xb6\\xc3\\x9fe")
+
+
+def test_a_line_that_is_being_written_byte_by_byte_is_never_half_read(tmp_path: Path) -> None:
+    reader, seen, offset = FileTopicReader(tmp_path), list[bytes](), Offset(0, 0)
+    looks_in_between = 0
+    with start(BYTE_BY_BYTE, tmp_path / SEGMENT) as writer:
+        while True:
+            finished = writer.poll() is not None
+            records, offset = reader.read(offset)
+            seen += values(records)
+            looks_in_between += bool(seen) and not finished
+            if finished:
+                break
+    assert writer.returncode == 0
+    assert seen == ['{"n":%d,"text":"größe"}'.replace("%d", str(number)).encode() for number in range(60)]
+    assert looks_in_between > 10
+
+
+MANY_LINES = """
+import sys
+from pathlib import Path
+from sinks.file_topic import FileTopicWriter
+writer = FileTopicWriter(Path(sys.argv[1]), segment_bytes=5000)
+for number in range(int(sys.argv[3])):
+    writer.append([b"%s %d %d %s" % (sys.argv[2].encode(), number, part, b"x" * (number % 97)) for part in range(3)])
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+def test_several_writers_share_a_topic_in_one_order(tmp_path: Path) -> None:
+    writers = [start(MANY_LINES, tmp_path, name, 200) for name in "abc"]
+    seen, offset, reader = list[bytes](), Offset(0, 0), FileTopicReader(tmp_path)
+    while True:
+        running = any(writer.poll() is None for writer in writers)
+        records, offset = reader.read(offset, max_records=50)
+        seen += values(records)
+        if not running and not records:
+            break
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
+    assert seen == read_all(tmp_path)
+    by_writer = defaultdict(list)
+    for line in seen:
+        name, number, part, filling = line.split(b" ")
+        assert filling == b"x" * (int(number) % 97)
+        by_writer[name].append((int(number), int(part)))
+    whole = [(number, part) for number in range(200) for part in range(3)]
+    assert by_writer == {b"a": whole, b"b": whole, b"c": whole}
+    appended_together = [tuple(line.split(b" ")[:2]) for line in seen]
+    assert all(len(set(appended_together[at : at + 3])) == 1 for at in range(0, len(seen), 3))
+    assert len(list(tmp_path.glob("segment-*.jsonl"))) > 5
+
+
+def test_a_killed_writer_blocks_nobody_and_tears_at_most_its_last_line(tmp_path: Path) -> None:
+    for _ in range(5):
+        with start(MANY_LINES, tmp_path, "dead", 1_000_000) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            time.sleep(0.02)
+            os.kill(writer.pid, signal.SIGKILL)
+        append(tmp_path, b"alive")
+    lines = read_all(tmp_path)
+    assert lines.count(b"alive") == 5
+    torn = [line for line in lines if line != b"alive" and not is_whole(line)]
+    assert len(torn) <= 5
+
+
+def is_whole(line: bytes) -> bool:
+    parts = line.split(b" ")
+    return len(parts) == 4 and parts[0] == b"dead" and parts[3] == b"x" * (int(parts[1]) % 97)

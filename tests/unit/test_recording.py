@@ -1,0 +1,120 @@
+"""Recordings: written and read plain, with gzip and with zstd; what is broken is told, with the last good line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sinks.recording import open_recording, write_recording
+from strategies.errors import SinkError
+
+ENDINGS = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
+LINES = [b'{"n":1}', b"", "größe".encode(), b"x" * 1_000_000, b"\r"]
+
+
+def recorded(path: Path, lines: list[bytes]) -> Path:
+    with write_recording(path) as recording:
+        recording.append(lines)
+    return path
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_was_recorded_is_read(tmp_path: Path, ending: str) -> None:
+    assert list(open_recording(recorded(tmp_path / f"r{ending}", LINES))) == LINES
+    assert list(open_recording(str(recorded(tmp_path / f"empty{ending}", [])))) == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=50).map(lambda line: line.replace("\n", "").encode()), max_size=20), st.sampled_from(ENDINGS))
+def test_any_lines_come_back(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ending: str) -> None:
+    assert list(open_recording(recorded(tmp_path_factory.mktemp("r") / f"r{ending}", lines))) == lines
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_same_lines_give_the_same_bytes(tmp_path: Path, ending: str) -> None:
+    one, two = recorded(tmp_path / f"one{ending}", LINES), recorded(tmp_path / f"two{ending}", LINES)
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_archives_may_be_glued_together(tmp_path: Path, ending: str) -> None:
+    part = recorded(tmp_path / f"part{ending}", LINES)
+    (tmp_path / f"all{ending}").write_bytes(part.read_bytes() * 2)
+    assert list(open_recording(tmp_path / f"all{ending}")) == LINES * 2
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+@pytest.mark.parametrize("kept", [0.3, 0.9, 0.999])
+def test_a_recording_that_was_cut_says_how_far_it_was_good(tmp_path: Path, ending: str, kept: float) -> None:
+    path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    good: list[bytes] = []
+    with pytest.raises(SinkError) as raised:
+        good.extend(open_recording(path))
+    assert str(raised.value).startswith(f"{path} is damaged after line {len(good)} (")
+    assert "copy it again" in str(raised.value)
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_a_recording_with_a_wrong_byte_is_damaged(tmp_path: Path, ending: str) -> None:
+    path = recorded(tmp_path / f"r{ending}", [os.urandom(100).hex().encode() for _ in range(2000)])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(SinkError, match="damaged after line"):
+        list(open_recording(path))
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_text_that_is_called_an_archive_is_damaged(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"r{ending}").write_bytes(b'{"v":1}\n')
+    with pytest.raises(SinkError, match="damaged after line 0"):
+        list(open_recording(tmp_path / f"r{ending}"))
+
+
+@pytest.mark.parametrize(("data", "ending"), [(gzip.compress(b"{}\n"), ".jsonl.gz"), (zstandard.compress(b"{}\n"), ".jsonl.zst")])
+def test_an_archive_that_is_called_text_is_told_its_name(tmp_path: Path, data: bytes, ending: str) -> None:
+    (tmp_path / "r.jsonl").write_bytes(data)
+    with pytest.raises(SinkError, match=rf"compressed with .*\{ending}\); give it that ending"):
+        list(open_recording(tmp_path / "r.jsonl"))
+
+
+def test_a_recording_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SinkError, match=r"nowhere\.jsonl cannot be read \(No such file"):
+        open_recording(tmp_path / "nowhere.jsonl")
+    with pytest.raises(SinkError, match="cannot be read"):
+        open_recording(tmp_path)
+    with pytest.raises(SinkError, match=r"cannot be written \(No such file"):
+        write_recording(tmp_path / "no" / "folder.jsonl")
+
+
+def test_a_last_line_needs_no_newline(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_bytes(b"a\nb")
+    assert list(open_recording(tmp_path / "r.jsonl")) == [b"a", b"b"]
+
+
+def test_standard_input_is_a_recording() -> None:
+    assert list(open_recording("-", io.BytesIO(b"a\n\nb\n"))) == [b"a", b"", b"b"]
+
+
+def test_a_line_from_a_pipe_is_there_as_soon_as_it_was_written() -> None:
+    """Who drives a replay waits for an answer before it writes the next line."""
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stdin, open(writing, "wb", buffering=0) as driver:
+        lines = open_recording("-", stdin)
+        for line in (b"first", b"second"):
+            driver.write(line + b"\n")
+            got: list[bytes] = []
+            thread = threading.Thread(target=lambda got=got: got.append(next(lines)), daemon=True)
+            thread.start()
+            thread.join(5)
+            assert got == [line]

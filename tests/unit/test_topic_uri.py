@@ -1,0 +1,65 @@
+"""Topics by URI: what each scheme looks like, and what is said about URIs that look otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinks.topic_uri import TopicUri, file_topic_uri, parse_topic
+from strategies.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("uri", "topic"),
+    [
+        ("file:///var/telemetry", TopicUri("file", "", "/var/telemetry")),
+        ("file:///var/with%20space/", TopicUri("file", "", "/var/with space")),
+        ("file://localhost/var/t", TopicUri("file", "", "/var/t")),
+        ("kafka://broker-1:9092/telemetry", TopicUri("kafka", "broker-1:9092", "telemetry")),
+        ("pulsar://[::1]:6650/public/default/telemetry", TopicUri("pulsar", "[::1]:6650", "public/default/telemetry")),
+    ],
+)
+def test_topics_that_can_be_named(uri: str, topic: TopicUri) -> None:
+    assert parse_topic(uri) == topic
+    assert parse_topic(str(topic)) == topic
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "telemetry",
+        "/var/telemetry",
+        "file://var/telemetry",
+        "file:telemetry",
+        "file:///",
+        "http://host:80/topic",
+        "kafka://host/topic",
+        "kafka://host:9092",
+        "kafka://host:9092/",
+        "kafka://host:9092/a/b",
+        "kafka://host:port/topic",
+        "pulsar://host:6650/topic",
+        "pulsar://host:6650/a//c",
+        "pulsar://host:6650/a/b/c/d",
+        "pulsar://[::1:6650/a/b/c",
+    ],
+)
+def test_other_uris_are_told_how_they_should_look(uri: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse_topic(uri)
+    [complaint] = raised.value.complaints
+    assert complaint.startswith(f"{uri}: ")
+    assert complaint.endswith("write file:///folder, kafka://host:port/topic or pulsar://host:port/tenant/namespace/topic.")
+
+
+def test_a_file_topic_is_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "größe mit raum"
+    assert parse_topic(file_topic_uri(folder)).folder == folder
+
+
+@pytest.mark.parametrize("uri", ["kafka://h:1/t", "pulsar://h:1/a/b/c"])
+def test_servers_come_with_a_later_version(uri: str) -> None:
+    with pytest.raises(SettingsError, match=r"come with a later version; use file:///folder\."):
+        _ = parse_topic(uri).folder

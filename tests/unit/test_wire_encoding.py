@@ -1,0 +1,189 @@
+"""What is written: the same record is the same bytes, one line, keys in the order of the contract, and comes back unchanged."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sinks.origin import Origin, origin_size, pack_origin, unpack_origin
+from sinks.outputs import OutputRow, event_row, rejected_row
+from sinks.position import Position
+from sinks.wire import (
+    decode,
+    decode_command,
+    decode_outcome,
+    decode_rejected,
+    decode_round,
+    encode_command,
+    encode_outcome,
+    encode_outcome_telemetry,
+    encode_rejected,
+    encode_round,
+)
+from strategies.errors import ContractError, WireError
+from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip, Spread
+from tests.telemetry_lines import T0, bundle
+
+COMMAND = Command(
+    id="c-1-1-abc",
+    cluster="c",
+    round=7,
+    epoch=1,
+    action="transfer",
+    bundle=bundle(3),
+    source="b1:8080",
+    destination="b2:8080",
+    strategy="avg",
+    code="above-average",
+    text="b1:8080 is at 80 %, 25 points above b2:8080",
+    evidence={"usage": 0.8, "hits": 4, "of": None, "swap": False, "why": "größer"},
+    expected=Expected(0.8, 0.7, 0.55, None),
+    issued_at_ms=T0,
+    expires_at_ms=T0 + 300_000,
+)
+ROUND = Round(
+    cluster="c",
+    round=7,
+    epoch=1,
+    ts=T0,
+    closed_by="sweep",
+    strategy="avg",
+    brokers=("b2:8080", "b1:8080"),
+    stale={"b3:8080": "silent for 200 s"},
+    usage={"b2:8080": 0.55, "b1:8080": 0.8},
+    usage_after={"b2:8080": 0.65, "b1:8080": 0.7},
+    spread=Spread(0.25, 0.125, 1.1851851851851851),
+    spread_after=Spread(0.05, 0.025, 1.037037037037037),
+    throughput_spread=Spread(1e7, 5e6, 1.5),
+    commands=("c-1-1-abc",),
+    skips=(Skip("bundle", (bundle(1), bundle(2)), "cooling", "moved a short while ago", "b1:8080", {"cool_down_ms": 1_800_000}),),
+    digest="0123456789abcdef",
+    version="0.1.0",
+)
+OUTCOME = Outcome("c-1-1-abc", "c", bundle(3), "applied", None, "b1:8080", "b2:8080", 153, T0 + 900)
+
+
+def test_the_bytes_of_a_command() -> None:
+    assert encode_command(COMMAND).decode() == (
+        '{"v":1,"id":"c-1-1-abc","cluster":"c","round":7,"epoch":1,"action":"transfer","bundle":"t/ns/0x03000000_0x04000000",'
+        '"source":"b1:8080","destination":"b2:8080","strategy":"avg","reason":{"code":"above-average",'
+        '"text":"b1:8080 is at 80 %, 25 points above b2:8080","evidence":{"usage":0.8,"hits":4,"of":null,"swap":false,"why":"größer"}},'
+        '"expected":{"source_before":0.8,"source_after":0.7,"destination_before":0.55,"destination_after":null},'
+        '"issued_at_ms":1795000000000,"expires_at_ms":1795000300000}'
+    )
+
+
+def test_the_bytes_of_a_round() -> None:
+    assert encode_round(ROUND).decode() == (
+        '{"v":1,"cluster":"c","round":7,"epoch":1,"ts":1795000000000,"closed_by":"sweep","strategy":"avg","brokers":["b2:8080","b1:8080"],'
+        '"stale":{"b3:8080":"silent for 200 s"},"usage":{"b2:8080":0.55,"b1:8080":0.8},"usage_after":{"b2:8080":0.65,"b1:8080":0.7},'
+        '"spread":{"range":0.25,"std":0.125,"max_over_mean":1.1851851851851851},'
+        '"spread_after":{"range":0.05,"std":0.025,"max_over_mean":1.037037037037037},'
+        '"throughput_spread":{"range":10000000.0,"std":5000000.0,"max_over_mean":1.5},"commands":["c-1-1-abc"],'
+        '"skips":[{"subject":"bundle","names":["t/ns/0x01000000_0x02000000","t/ns/0x02000000_0x03000000"],"code":"cooling",'
+        '"text":"moved a short while ago","broker":"b1:8080","evidence":{"cool_down_ms":1800000}}],'
+        '"digest":"0123456789abcdef","version":"0.1.0"}'
+    )
+
+
+def test_the_bytes_of_an_outcome_on_both_topics() -> None:
+    told = (
+        '{"v":1,"command_id":"c-1-1-abc","cluster":"c","bundle":"t/ns/0x03000000_0x04000000","status":"applied","reason":null,'
+        '"owner_before":"b1:8080","owner_after":"b2:8080","took_ms":153,"ts":1795000000900}'
+    )
+    assert encode_outcome(OUTCOME).decode() == told
+    assert encode_outcome_telemetry(OUTCOME).decode() == '{"kind":"outcome","v":1,"cluster":"c","ts":1795000000900,"report":' + told + "}"
+
+
+def test_the_bytes_of_a_rejected_record() -> None:
+    origin = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
+    error = WireError("not-json", "The record ends too early.")
+    assert encode_rejected(error, origin, "").decode() == (
+        '{"v":1,"topic":"telemetry","partition":2,"offset":77,"cluster":null,"code":"not-json","text":"The record ends too early.",'
+        '"original":"eyJ2IjoxLA==","size":7,"truncated":false}'
+    )
+
+
+def test_what_was_written_can_be_read() -> None:
+    assert decode_command(encode_command(COMMAND)) == COMMAND
+    assert decode_round(encode_round(ROUND)) == ROUND
+    assert decode_outcome(encode_outcome(OUTCOME)) == OUTCOME
+    assert decode(encode_outcome_telemetry(OUTCOME), b"") == OutcomeReport("c", OUTCOME.ts, OUTCOME)
+
+
+def test_a_reader_ignores_fields_of_later_versions_of_the_same_contract() -> None:
+    assert decode_command(encode_command(COMMAND)[:-1] + b',"sig":"ab","algorithm":"x","later":[1]}') == COMMAND
+    assert decode_round(encode_round(ROUND)[:-1] + b',"later":{}}') == ROUND
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
+    for command in (replace(COMMAND, evidence={"usage": bad}), replace(COMMAND, expected=Expected(0.5, bad))):
+        with pytest.raises(ContractError, match="JSON"):
+            encode_command(command)
+    for done in (
+        replace(ROUND, usage={"b1:8080": bad}),
+        replace(ROUND, usage_after={"b1:8080": bad}),
+        replace(ROUND, spread=Spread(0.0, bad, 0.0)),
+        replace(ROUND, skips=(Skip("cluster", ("c",), "x", "y", None, {"z": bad}),)),
+    ):
+        with pytest.raises(ContractError, match="JSON"):
+            encode_round(done)
+
+
+@settings(deadline=None)
+@given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
+def test_any_text_and_figure_comes_back_and_stays_on_one_line(text: str, figure: float, count: int) -> None:
+    command = replace(COMMAND, text=text, evidence={"f": figure, "n": count, text: text}, expected=Expected(figure))
+    written = encode_command(command)
+    assert b"\n" not in written
+    assert decode_command(written) == command
+    assert json.loads(written)["reason"]["evidence"]["f"] == figure
+
+
+POSITIONS = st.builds(Position, st.text(max_size=20), st.integers(0, 2**40), st.integers(0, 2**53))
+
+
+@settings(deadline=None)
+@given(POSITIONS, st.binary(max_size=300), st.booleans())
+def test_an_origin_comes_back(position: Position, value: bytes, compress: bool) -> None:
+    origin = pack_origin(position, value, compress=compress)
+    assert unpack_origin(origin) == Origin(position, value, len(value))
+    assert origin_size(origin) == len(value)
+    assert not unpack_origin(origin).truncated
+
+
+@settings(deadline=None)
+@given(POSITIONS, st.binary(max_size=300))
+def test_how_an_origin_was_packed_does_not_show_in_the_rejected_row(position: Position, value: bytes) -> None:
+    error = WireError("code", "text")
+    assert rejected_row(error, pack_origin(position, value), "") == rejected_row(error, pack_origin(position, value, compress=False), "")
+
+
+def test_an_origin_of_a_cut_record_knows_its_true_size() -> None:
+    origin = unpack_origin(pack_origin(Position("t", 0, 0), b"abc", 50_000_000))
+    assert (origin.value, origin.size, origin.truncated) == (b"abc", 50_000_000, True)
+
+
+@pytest.mark.parametrize("origin", [b"", b"\x01", b"\x09" + bytes(40)])
+def test_bytes_that_are_no_origin_are_refused(origin: bytes) -> None:
+    with pytest.raises(ContractError):
+        unpack_origin(origin)
+
+
+def test_every_event_has_its_topic() -> None:
+    assert event_row(COMMAND) == OutputRow("commands", "c", encode_command(COMMAND))
+    assert event_row(ROUND) == OutputRow("rounds", "c", encode_round(ROUND))
+    origin = pack_origin(Position("telemetry", 0, 5), b"{...}")
+    row = event_row(Rejection("clock-ahead", "An hour ahead; check the clock.", Note("c", T0, origin)))
+    assert (row.kind, row.key) == ("rejected", "c")
+    rejected = decode_rejected(row.value)
+    assert (rejected.topic, rejected.partition, rejected.offset, rejected.cluster) == ("telemetry", 0, 5, "c")
+    assert (rejected.code, rejected.original) == ("clock-ahead", b"{...}")
+    assert base64.b64decode(json.loads(row.value)["original"]) == b"{...}"
