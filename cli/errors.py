@@ -14,6 +14,8 @@ from typer.exceptions import TyperException
 from cli import exits
 from strategies.errors import RebalancerError, SettingsError
 
+_SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
+
 
 @contextmanager
 def reported(debug: bool = False) -> Iterator[None]:
@@ -35,12 +37,18 @@ def reported(debug: bool = False) -> Iterator[None]:
         raise typer.Exit(exits.ERROR) from error
     except Exception as error:
         _show_traceback(debug)
-        print(
-            f"error: this is a bug, please report it with the command you ran: {type(error).__name__}: {error} "
-            "(REBALANCER_DEBUG=1 shows where it happened)",
-            file=sys.stderr,
-        )
+        print(f"error: {_unexpected(error)}", file=sys.stderr)
         raise typer.Exit(exits.ERROR) from error
+
+
+def _unexpected(error: Exception) -> str:
+    """Spark is an optional part of the installation; everything else that nobody foresaw is our fault."""
+    if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
+        return f"{error.name} is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'"
+    return (
+        f"this is a bug, please report it with the command you ran: {type(error).__name__}: {error} "
+        "(REBALANCER_DEBUG=1 shows where it happened)"
+    )
 
 
 def _complain(error: RebalancerError) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.limits import WireLimits
@@ -19,9 +21,13 @@ from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from streaming.settings import JobSettings, Topics
 
+if TYPE_CHECKING:
+    from streaming.listener import BatchProgress
+
 #: So large that a recording stays one segment, and offsets are those of the recording.
 _ONE_SEGMENT = 2**62
 _LINES_AT_ONCE = 256
+_TELL_EVERY_S = 5.0
 
 
 def decide(
@@ -35,8 +41,23 @@ def decide(
         placed = _placed(job, folder)
         count = _fill(folder / "telemetry", lines)
         say(f"{count} records in a temporary topic, starting Spark")
-        run_job(placed, engine, drain=True)
+        result = run_job(placed, engine, drain=True, on_progress=_sparing(say))
+        if result.stopped_by != "drained":
+            raise KeyboardInterrupt
         yield _read(folder, topic, job.wire)
+
+
+def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
+    """Tells a micro-batch now and then: a replay may have thousands."""
+    told = time.monotonic()
+
+    def tell(progress: BatchProgress) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _TELL_EVERY_S:
+            told = time.monotonic()
+            say(progress.line())
+
+    return tell
 
 
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
