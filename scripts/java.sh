@@ -1,5 +1,5 @@
 # Sourced by scripts/bootstrap.sh and the Makefile: finds Java 17 or newer for Spark, exports JAVA_HOME when PATH has none, or says how to get it.
-# Sets nothing but JAVA_HOME; returns 1 when there is no usable Java.
+# Sets nothing but JAVA_HOME; returns 1 when there is no usable Java. JAVA_FOLDERS: other folders to look into than the usual ones.
 
 java_major() {
     # 'openjdk version "17.0.15"' → 17, '"1.8.0_402"' → 1, nothing when this is not a Java that answers.
@@ -13,16 +13,12 @@ java_is_usable() {
 
 java_places() {
     # In the order they are tried: what the user chose, what PATH says, where packages put it.
-    [ -n "${JAVA_HOME:-}" ] && echo "$JAVA_HOME/bin/java"
+    if [ -n "${JAVA_HOME:-}" ]; then echo "$JAVA_HOME/bin/java"; fi
     command -v java || true
-    local place
-    for place in /opt/homebrew/opt/openjdk*/bin/java /usr/local/opt/openjdk*/bin/java /usr/lib/jvm/*/bin/java; do
-        [ -x "$place" ] && echo "$place"
+    local folder
+    for folder in ${JAVA_FOLDERS:-/usr/lib/jvm /opt/homebrew/opt /usr/local/opt /Library/Java/JavaVirtualMachines}; do
+        printf '%s\n' "$folder"/*/bin/java "$folder"/*/Contents/Home/bin/java
     done
-    if [ -x /usr/libexec/java_home ]; then
-        echo "$(/usr/libexec/java_home -v 17+ 2>/dev/null)/bin/java"
-    fi
-    return 0
 }
 
 java_advice() {
