@@ -144,14 +144,14 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
 
 
 def _leaves(tree: Any) -> list[tuple[_Steps, Any]]:
-    """Everything that is neither array nor object, with its place, in reading order; without recursion."""
+    """Everything with nothing inside it (empty arrays and objects too), with its place, in reading order; without recursion."""
     found: list[tuple[_Steps, Any]] = []
     waiting: list[tuple[_Steps, Any]] = [((), tree)]
     while waiting:
         steps, node = waiting.pop()
-        if isinstance(node, dict):
+        if isinstance(node, dict) and node:
             waiting.extend(((*steps, key), child) for key, child in reversed(node.items()))
-        elif isinstance(node, list):
+        elif isinstance(node, list) and node:
             waiting.extend(((*steps, index), node[index]) for index in reversed(range(len(node))))
         else:
             found.append((steps, node))

@@ -168,6 +168,11 @@ def test_extensible_brokers_are_checked_like_modular_ones() -> None:
     assert refusal(changed(top_bundles(), *entry, "stats", "topics", to=1.5)).text.startswith("$.report.topBundlesLoadData[1].stats.topics")
 
 
+def test_half_a_character_is_found_in_values_and_keys() -> None:
+    for broken in (b'"cluster":"\\ud800"', b'"cluster":"c","x":{"\\udfff":{}},"ts":"\\ud800"', b'"cluster":7,"x":{"\\udfff":[]}'):
+        assert refusal(b'{"v":1,"kind":"note",' + broken + b"}").code == "not-utf8"
+
+
 def test_long_names_and_numbers_are_cut_in_the_sentence() -> None:
     for record in (
         load_report(loads={"x" * 100_000: 1.0}),
