@@ -27,11 +27,12 @@ from strategies.shedding.threshold_rule import (
     no_load,
     nobody_below,
     nobody_to_take,
+    nothing_may_leave,
     too_few_bundles,
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.shedding.wording import gathered, mib, settling, unusable, without_broker
+from strategies.shedding.wording import gathered, mib, revised, settling, unusable
 from strategies.usage import weighted_usage, weighted_usages
 
 
@@ -92,7 +93,7 @@ class ThresholdShedder:
             skips += staying
         if not decisions and self.settings.lower_boundary:
             decisions, more = self._lower_pass(judged, view)
-            skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
+            skips = revised(skips, decisions, more)
         return Shedding(tuple(decisions), gathered(skips), memory)
 
     def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
@@ -174,7 +175,8 @@ def _relieve(
     leaving = _picked(movable, reason.minimum, evening)
     staying = {name: load for name, load in sorted(movable.items()) if name not in leaving}
     decisions = [reason.decision(name, source.name, movable[name]) for name in leaving]
-    return decisions, [*must_stay(source.name, found), *_left_alone(source.name, staying, reason, evening)]
+    skips = [*must_stay(source.name, found), *_left_alone(source.name, staying, reason, evening)]
+    return decisions, skips if decisions else [nothing_may_leave(source.name, reason), *skips]
 
 
 def _evening(source: _Standing, lowest: float) -> float:

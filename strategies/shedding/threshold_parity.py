@@ -25,10 +25,11 @@ from strategies.shedding.threshold_rule import (
     lower_boundary,
     no_load,
     nobody_below,
+    nothing_may_leave,
     too_few_bundles,
     too_little_traffic,
 )
-from strategies.shedding.wording import gathered, without_broker
+from strategies.shedding.wording import gathered, revised
 from strategies.usage import weighted_usage, weighted_usages
 
 _RESULT = "threshold-result"
@@ -71,7 +72,7 @@ class ParityThresholdShedder:
         if not decisions and self.settings.lower_boundary:
             judged = self._advance(brokers, judged.memory)
             decisions, more = self._lower_pass(judged, ties)
-            skips = [*(without_broker(skips, decisions[0].source) if decisions else skips), *more]
+            skips = revised(skips, decisions, more)
         size = memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE)
         ordered, size = _as_executed(decisions, size)
         return Shedding(ordered, gathered(skips), _with_table_size(judged.memory, size))
@@ -130,7 +131,8 @@ def _relieve(broker: BrokerLoad, minimum: float, reason: Reason, ties: JavaTies)
     decisions = [reason.decision(names[position], broker.broker, float(throughput[position])) for position in picked]
     leaving = frozenset(picked)
     others = [name for position, name in enumerate(names) if position not in leaving]
-    return decisions, [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
+    skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
+    return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 
 def _as_executed(decisions: Sequence[Decision], table_size: int) -> tuple[tuple[Decision, ...], int]:

@@ -125,6 +125,12 @@ def too_few_bundles(broker: str, count: int) -> Skip:
     return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
 
 
+def nothing_may_leave(broker: str, reason: Reason) -> Skip:
+    """The broker is due, but every bundle of it has a reason to stay."""
+    text = f"it {reason.why}, but none of its bundles may leave"
+    return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
+
+
 def no_load(cluster: str) -> Skip:
     """Nothing to compare."""
     return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")

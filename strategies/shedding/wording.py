@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from strategies.model import Evidence, Skip
+from strategies.model import Decision, Evidence, Skip
 
 #: Up to this many brokers with one reason each get a sentence of their own; in larger clusters they share one.
 SPELLED_OUT = 50
@@ -64,11 +64,12 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
     )
 
 
-def without_broker(skips: Sequence[Skip], broker: str) -> list[Skip]:
-    """The skips, but for the broker's own: it takes part after all."""
+def revised(skips: Sequence[Skip], decisions: Sequence[Decision], newer: Sequence[Skip]) -> list[Skip]:
+    """The skips after a second look: brokers that take part after all, or have a newer reason, lose their old one."""
+    looked_at = {decision.source for decision in decisions} | {name for skip in newer if skip.subject == "broker" for name in skip.names}
     kept = []
     for skip in skips:
-        names = tuple(name for name in skip.names if name != broker) if skip.subject == "broker" else skip.names
+        names = tuple(name for name in skip.names if name not in looked_at) if skip.subject == "broker" else skip.names
         if names:
             kept.append(skip if len(names) == len(skip.names) else replace(skip, names=names))
-    return kept
+    return [*kept, *newer]
