@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from strategies.clock import Clock, judge
 from strategies.model import Event, LoadReport, Memory, Note, OutcomeReport, Policies, Rejection, Sweep, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
-from strategies.reports import accept_report, depart
+from strategies.reports import accept_report, depart, newest_report_ms
 from strategies.round import ClosedBy, RoundInput, RoundResult, Rules, run_round
 from strategies.settings import Mode, RoundSettings, Weights
 from strategies.shedding.registry import shedder
@@ -49,22 +49,26 @@ class Engine:
         if isinstance(record, Note):
             return []
         state = store.get_cluster()
-        if state.clock is None:
+        if state.clock is None or state.held is not None:
             return self._begin(record, state, store)
         return self._fold_timed(record, state, state.clock, store)
 
     def _begin(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
-        """The first record sets the clock only when a second one agrees, so that a log may begin with a bad one."""
+        """The first record sets the clock only when a second one agrees, so that a log may begin with bad ones."""
         if state.held is None:
             if isinstance(record, Sweep) and not record.brokers:
                 return self._start_clock(record, state, store)
             store.put_cluster(replace(state, held=pack_record(record)))
             return []
-        held = unpack_record(state.held)
-        if held.ts - record.ts > self._settings.max_clock_jump_ms:
-            store.put_cluster(replace(state, held=pack_record(record)))
-            return [_clock_rejection(held, record.ts, "ahead")]
-        return [*self._start_clock(held, state, store), *self.fold(record, store)]
+        held, settings = unpack_record(state.held), self._settings
+        judged, verdict = judge(state.clock or Clock(held.ts), record.ts, settings.max_clock_jump_ms, settings.clock_recovery_ms)
+        if verdict == "believed":
+            return [*self._start_clock(held, state, store), *self.fold(record, store)]
+        if verdict == "ahead":
+            store.put_cluster(replace(state, clock=judged))
+            return [_clock_rejection(record, held.ts, "ahead")]
+        store.put_cluster(replace(state, clock=None, held=pack_record(record)))
+        return [_clock_rejection(held, record.ts, "behind" if verdict == "moved-on" else "ahead")]
 
     def _start_clock(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
         started = replace(state, clock=Clock(record.ts), held=None, round_at_ms=record.ts)
@@ -96,11 +100,12 @@ class Engine:
     ) -> list[Event]:
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         brokers = sorted(store.brokers(), key=lambda broker: broker.order)
-        gone = [broker for broker in brokers if self._is_gone(broker, record, last_sweep_ms, now_ms)]
-        for broker in gone:
-            state = depart(broker.broker, state, store)
+        gone = {broker.broker for broker in brokers if self._is_gone(broker, record, last_sweep_ms, now_ms)}
+        for broker in brokers:
+            if broker.broker in gone:
+                state = depart(broker.broker, state, store)
         state = _without_expired(state, now_ms, self._settings)
-        known = tuple(broker for broker in brokers if broker not in gone)
+        known = tuple(broker for broker in brokers if broker.broker not in gone)
         given = RoundInput(
             cluster=record.cluster,
             number=state.round + 1,
@@ -121,11 +126,12 @@ class Engine:
 
     def _is_gone(self, broker: BrokerState, record: TelemetryRecord, last_sweep_ms: int, now_ms: int) -> bool:
         """Nobody lists it any more and it did not report in this pass; or it has been silent for very long."""
-        if now_ms - broker.reported_at_ms > _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms:
+        newest = newest_report_ms(broker)
+        if now_ms - newest > _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms:
             return True
         if not isinstance(record, Sweep) or broker.broker in record.brokers or broker.broker in record.missing:
             return False
-        return broker.reported_at_ms <= last_sweep_ms
+        return newest <= last_sweep_ms
 
 
 def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
@@ -135,9 +141,9 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             return accept_report(record, state, store)
         case Tombstone():
             broker = store.get_broker(record.broker)
-            if broker is not None and record.ts < max(broker.reported_at_ms, broker.bundles_at_ms):
+            if broker is not None and record.ts < newest_report_ms(broker):
                 return state, Rejection("out-of-order", f"{record.broker} has reported again since it withdrew: nothing to do", record)
-            return depart(record.broker, state, store), None
+            return depart(record.broker, state, store, record.ts), None
         case Sweep():
             if record.ts <= state.sweep_at_ms:
                 code = "duplicate" if record.ts == state.sweep_at_ms else "out-of-order"
@@ -212,6 +218,8 @@ def _without_expired(state: ClusterState, now_ms: int, settings: RoundSettings) 
         cooling={bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms},
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
+        # A report of an older time than this is not believed anyhow.
+        gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
     )
 
 

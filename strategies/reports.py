@@ -14,12 +14,15 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
     """The cluster's state after a report (the broker's own parts go straight to the store), or why the report cannot be used."""
     open_round = state.round + 1
     broker = store.get_broker(report.broker)
-    if broker is None:
-        broker = _newcomer(report.broker, state.joined)
-        state = replace(state, joined=state.joined + 1)
-    rejection = _untimely(report, broker)
+    rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
     if rejection is not None:
         return state, rejection
+    if broker is None:
+        if report.figures is None and not (report.bundles and report.bundles.names):
+            return state, None  # it withdraws its bundles after its figures: nothing to get to know
+        broker = _newcomer(report.broker, state.joined)
+        others = {name: ts for name, ts in state.gone.items() if name != report.broker}
+        state = replace(state, joined=state.joined + 1, gone=others)
     if report.figures is not None and broker.reported_round != open_round:
         state = replace(state, reported=state.reported + 1)
     if report.bundles is not None and report.digest != broker.bundles_digest:
@@ -30,13 +33,20 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
     return state, None
 
 
-def depart(name: str, state: ClusterState, store: StateStore) -> ClusterState:
-    """Forgets a broker; its bundles keep their averages until whoever takes them over reports."""
-    table = store.get_table(name)
+def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
+    """Forgets a broker, which may have said so itself at `ts`; its bundles keep their averages until whoever takes them over reports."""
+    broker, table = store.get_broker(name), store.get_table(name)
+    newest = max(ts, state.gone.get(name, -1), -1 if broker is None else newest_report_ms(broker))
+    state = replace(state, gone={**state.gone, name: newest})
     store.remove_broker(name)
     if table is None:
         return state
     return _hand_over(unpack_history(table).departing(None), name, state, store)
+
+
+def newest_report_ms(broker: BrokerState) -> int:
+    """When the broker last said anything, be it figures or bundles."""
+    return max(broker.reported_at_ms, broker.bundles_at_ms)
 
 
 def _newcomer(name: str, order: int) -> BrokerState:
@@ -53,6 +63,15 @@ def _newcomer(name: str, order: int) -> BrokerState:
         bundles_digest="",
         figures=Figures(),
     )
+
+
+def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
+    """A broker that left comes back with a newer report only; an older one that was late must not bring it back."""
+    left_at = state.gone.get(report.broker, -1)
+    if report.ts > left_at:
+        return None
+    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it came late or twice, nothing to do"
+    return Rejection("out-of-order", text, report)
 
 
 def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:

@@ -51,10 +51,12 @@ class Gained:
 class ClusterState:
     """State of one cluster apart from its brokers.
 
-    `held`: the very first record (packed), until a second one agrees with its clock. `round`: number of the last closed round;
-    `round_at_ms`: when it closed (before the first one: the first record). `sweep_at_ms`: newest sweep marker, −1 before the first.
+    `held`: the very first record (packed), until a second one agrees with its clock; as long as it is there, `clock` is a guess.
+    `round`: number of the last closed round; `round_at_ms`: when it closed (before the first one: the first record).
+    `sweep_at_ms`: newest sweep marker, −1 before the first.
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
-    `cooling`: bundle → when it was commanded to move. `policies`: newest snapshot as JSON text.
+    `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
+    `policies`: newest snapshot as JSON text.
     """
 
     clock: Clock | None = None
@@ -70,6 +72,7 @@ class ClusterState:
     departed: Mapping[str, Departed] = field(default_factory=dict)
     gained: Mapping[str, Gained] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    gone: Mapping[str, int] = field(default_factory=dict)
     memory: ClusterMemory = ClusterMemory()
     policies: str | None = None
 
@@ -99,6 +102,6 @@ def from_bytes(data: bytes) -> ClusterState:
         memory=ClusterMemory(**tree["memory"]),
         **{
             name: tree[name]
-            for name in ("round", "round_at_ms", "sweep_at_ms", "joined", "live", "reported", "cooling", "missing", "policies")
+            for name in ("round", "round_at_ms", "sweep_at_ms", "joined", "live", "reported", "cooling", "missing", "gone", "policies")
         },
     )

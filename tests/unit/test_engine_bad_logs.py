@@ -1,0 +1,113 @@
+"""Logs that begin with broken clocks, or repeat what is no longer true: the decisions are those of the log without such records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from strategies.engine import Engine, EngineSettings
+from strategies.model import Event, LoadReport, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.store import InMemoryStore
+from tests.unit.telemetry_builders import T0, fold_all, report, sweep
+
+YEAR_S = 365 * 24 * 3600.0
+
+
+def engine() -> Engine:
+    return Engine(EngineSettings(strategy="threshold"))
+
+
+def decided(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if not isinstance(event, Rejection)]
+
+
+def codes(events: Iterable[Event]) -> list[str]:
+    return [event.code for event in events if isinstance(event, Rejection)]
+
+
+def three_passes() -> list[TelemetryRecord]:
+    return [record for i in range(3) for record in one_pass(60 * i)]
+
+
+def one_pass(seconds: int) -> list[TelemetryRecord]:
+    return [report("a:1", seconds, 90 - seconds / 60), report("b:1", seconds + 1, 10 + seconds / 60), sweep(seconds + 2, "a:1", "b:1")]
+
+
+def tables_only(broker: str, seconds: float) -> LoadReport:
+    return replace(report(broker, seconds), figures=None)
+
+
+def figures_only(broker: str, seconds: float) -> LoadReport:
+    return replace(report(broker, seconds), bundles=None)
+
+
+@pytest.mark.parametrize("years", list(permutations((1, 20, 70))))
+def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(years: tuple[int, ...]) -> None:
+    broken: list[TelemetryRecord] = [report("a:1", n * YEAR_S, 99) for n in years]
+    events = fold_all(engine(), [*broken, *three_passes()])
+    assert decided(events) == decided(fold_all(engine(), three_passes()))
+    assert codes(events) == ["clock-ahead"] * 3
+
+
+def test_a_log_that_begins_with_a_record_of_long_ago_goes_on_once_that_is_certain() -> None:
+    passes: list[TelemetryRecord] = [record for i in range(30) for record in one_pass(60 * i)]
+    events = fold_all(engine(), [report("a:1", -YEAR_S), *passes])
+    assert {event.ts for event in events if isinstance(event, Round)} <= {record.ts for record in passes}
+    assert len(decided(events)) >= 10
+
+
+def test_a_report_from_before_a_broker_withdrew_does_not_bring_it_back() -> None:
+    store = InMemoryStore()
+    old, gone = report("b:1", 5, 20), Tombstone("c", "b:1", T0 + 10_000)
+    events = fold_all(engine(), [report("a:1", 4), old, report("b:1", 6, 21), gone, old, replace(old, ts=gone.ts)], store)
+    assert codes(events) == ["out-of-order", "out-of-order"]
+    assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+
+def test_a_report_from_before_a_broker_left_does_not_bring_it_back() -> None:
+    """Its collector does not list it any more; what lay in some queue meanwhile is old news."""
+    late = report("b:1", 1)
+    log: list[TelemetryRecord] = [
+        *one_pass(0),
+        *one_pass(60),
+        report("a:1", 120, 50),
+        sweep(122, "a:1"),
+        report("a:1", 180, 51),
+        sweep(182, "a:1"),
+    ]
+    events = fold_all(engine(), [*log[:-2], late, *log[-2:]])
+    assert decided(events) == decided(fold_all(engine(), log))
+    assert codes(events) == ["out-of-order"]
+
+
+def test_a_broker_that_comes_back_reports_again() -> None:
+    store = InMemoryStore()
+    fold_all(engine(), [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 2000), report("b:1", 3, 20)], store)
+    assert {broker.broker for broker in store.brokers()} == {"a:1", "b:1"}
+
+
+def test_a_broker_whose_bundles_came_before_its_figures_is_not_forgotten_between_the_two() -> None:
+    store = InMemoryStore()
+    log: list[TelemetryRecord] = [
+        report("a:1", 0),
+        tables_only("b:1", 1),
+        sweep(2, "a:1", "b:1"),
+        figures_only("b:1", 3),
+        report("a:1", 61, 20),
+        sweep(62, "a:1", "b:1"),
+    ]
+    first, second = [event for event in fold_all(engine(), log, store) if isinstance(event, Round)]
+    assert first.stale == {"b:1": "no load figures yet"}
+    assert second.brokers == ("a:1", "b:1")
+    assert store.get_table("b:1") is not None
+
+
+def test_a_broker_that_withdraws_its_figures_and_then_its_bundles_is_gone() -> None:
+    """The extensible load manager writes two tombstones; the second of them must not look like a newcomer."""
+    store = InMemoryStore()
+    empty = replace(report("b:1", 4, bundles={}), figures=None)
+    fold_all(engine(), [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000), empty], store)
+    assert [broker.broker for broker in store.brokers()] == ["a:1"]
