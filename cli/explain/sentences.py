@@ -10,6 +10,8 @@ from cli.explain.subject import Subject
 from strategies.describe import describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
+#: How many bundles are named before the rest is only counted.
+_NAMES = 3
 _CLOSED_BY = {
     "sweep": "a collection pass was complete",
     "all-reported": "every broker had reported",
@@ -53,7 +55,7 @@ def round_lines(done: Round, commands: Sequence[Command]) -> list[str]:
         f"  spread {points(done.spread.range)} points before, {points(done.spread_after.range)} expected after the commands",
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
-        *(f"  command {command.id}: {_instruction(command)}, because {command.text}" for command in commands),
+        *(line for group in _by_pair(commands) for line in _pair_lines(group)),
         *(f"  command {name}: its record is not at hand" for name in _missing(done, commands)),
         *(f"  {describe_skip(skip)}" for skip in done.skips),
     ]
@@ -65,8 +67,8 @@ def broker_lines(broker: str, done: Round, commands: Sequence[Command]) -> list[
         return [f"was left out: {done.stale[broker]}"]
     if broker not in done.brokers:
         return []
-    gave = [f"gives {one.bundle} to {one.destination or 'whoever Pulsar picks'}: {one.text}" for one in commands if one.source == broker]
-    took = [f"takes {one.bundle} from {one.source}: {one.text}" for one in commands if one.destination == broker]
+    gave = [f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}" for group in _by_pair(commands, source=broker)]
+    took = [f"takes {_goods(group)} from {group[0].source}, because {group[0].text}" for group in _by_pair(commands, destination=broker)]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
     decided = [*gave, *took, *left] or ["nothing was decided about it"]
     return [f"usage {_usage(broker, done)}", *decided]
@@ -95,10 +97,39 @@ def points(fraction: float) -> str:
 def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[str]:
     told = [(done, lines) for done, lines in about if lines]
     if len(told) > last:
-        yield f"  ({len(told) - last} earlier rounds are not shown; --last N shows more)"
+        yield f"  ({_count(len(told) - last, 'earlier round')} not shown; --last N shows more)"
     for done, lines in told[-last:]:
         yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
         yield from (f"    {line}" for line in lines[1:])
+
+
+def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
+    """Commands between the same two brokers share their reason; optionally only those of one source or destination."""
+    pairs: dict[tuple[str, str | None], list[Command]] = {}
+    for one in commands:
+        if source in (None, one.source) and destination in (None, one.destination):
+            pairs.setdefault((one.source, one.destination), []).append(one)
+    return list(pairs.values())
+
+
+def _pair_lines(group: Sequence[Command]) -> Iterator[str]:
+    first = group[0]
+    yield f"  {first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because {first.text}"
+    for one in group:
+        yield f"    command {one.id}: {one.action} {one.bundle}"
+
+
+def _goods(group: Sequence[Command]) -> str:
+    """The bundle, or how many there are and the first of them."""
+    if len(group) == 1:
+        return group[0].bundle
+    names = ", ".join(one.bundle for one in group[:_NAMES])
+    more = f" and {len(group) - _NAMES} more" if len(group) > _NAMES else ""
+    return f"{len(group)} bundles ({names}{more})"
+
+
+def _destination(command: Command) -> str:
+    return command.destination or "whichever broker Pulsar picks"
 
 
 def _about_broker(broker: str, skip: Skip) -> str | None:

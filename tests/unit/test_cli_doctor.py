@@ -1,0 +1,157 @@
+"""Doctor: each check finds what is wrong and says what to do; a failure is exit code 1, a warning is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli.doctor.environment import check_java, check_python, java_version
+from cli.doctor.places import check_checkpoint, check_disk, check_topics
+from sinks.file_topic import FileTopicWriter
+from sinks.topic_uri import file_topic_uri
+from strategies.engine import EngineSettings
+from strategies.settings import RoundSettings
+from streaming.checkpoint import guard_of, guarded
+from streaming.settings import JobSettings, Topics
+from tests.unit.command_line import rebalancer
+
+ENGINE = EngineSettings()
+
+
+def job(folder: Path) -> JobSettings:
+    topics = {name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")}
+    return JobSettings(checkpoint=str(folder / "checkpoint"), topics=Topics(**topics))
+
+
+def words(of: JobSettings) -> list[str]:
+    """The same settings for a command line."""
+    names = ("telemetry", "commands", "rounds", "rejected")
+    settings = [f"job.checkpoint={of.checkpoint}", *(f"topics.{name}={getattr(of.topics, name)}" for name in names)]
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ("no idea", None),
+    ],
+)
+def test_javas_version_out_of_what_it_tells(told: str, version: int | None) -> None:
+    assert java_version(told) == version
+
+
+def fake_java(folder: Path, version: str) -> dict[str, str]:
+    """An environment whose JAVA_HOME holds a program that calls itself Java."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n", "utf-8")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(folder)}
+
+
+def test_a_java_that_is_new_enough(tmp_path: Path) -> None:
+    found = check_java(fake_java(tmp_path, "21.0.1"))
+    assert (found.status, found.text, found.remedy) == ("ok", f"Java 21, {tmp_path}/bin/java", "")
+
+
+def test_a_java_that_is_too_old(tmp_path: Path) -> None:
+    found = check_java(fake_java(tmp_path, "11.0.2"))
+    assert (found.status, found.text) == ("fail", f"{tmp_path}/bin/java is Java 11")
+    assert "install Java 17 or newer" in found.remedy
+
+
+def test_no_java_at_all(tmp_path: Path) -> None:
+    assert check_java({"PATH": str(tmp_path)}).text == "not found: no JAVA_HOME, and no java on PATH"
+    assert check_java({"JAVA_HOME": str(tmp_path)}).status == "fail"
+
+
+def test_workers_on_this_machine_run_this_python(tmp_path: Path) -> None:
+    assert check_python({"PYSPARK_PYTHON": "/nowhere"}, job(tmp_path)).status == "ok"
+
+
+def test_workers_elsewhere_must_run_the_same_python(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3.8\n", "utf-8")
+    other.chmod(0o755)
+    cluster = replace(job(tmp_path), master="spark://host:7077")
+
+    assert check_python({}, cluster).status == "ok"
+    assert check_python({"PYSPARK_PYTHON": str(other)}, cluster).status == "fail"
+    assert check_python({"PYSPARK_PYTHON": "/nowhere"}, cluster).status == "warn"
+
+
+def test_a_checkpoint_that_does_not_exist_is_not_created_by_looking(tmp_path: Path) -> None:
+    found = check_checkpoint(job(tmp_path), ENGINE)
+
+    assert (found.status, found.text) == ("ok", f"{tmp_path}/checkpoint will be created")
+    assert not (tmp_path / "checkpoint").exists()
+    assert check_disk(job(tmp_path)).check == "disk"
+
+
+def test_a_checkpoint_of_these_or_of_other_settings(tmp_path: Path) -> None:
+    with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
+        pass
+
+    assert check_checkpoint(job(tmp_path), ENGINE).status == "ok"
+    other = check_checkpoint(job(tmp_path), EngineSettings(round=RoundSettings(epoch=2)))
+    assert other.status == "fail"
+    assert other.text.startswith("round.epoch: 2, but the checkpoint was written with 1")
+
+
+def test_a_checkpoint_that_a_job_is_using(tmp_path: Path) -> None:
+    with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
+        assert check_checkpoint(job(tmp_path), ENGINE).status == "warn"
+
+
+def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "holiday.jpg").touch()
+
+    assert check_checkpoint(job(tmp_path), ENGINE).text.endswith("holds files that are no checkpoint")
+
+
+def test_a_checkpoint_elsewhere(tmp_path: Path) -> None:
+    elsewhere = replace(job(tmp_path), checkpoint="s3://bucket/x")
+
+    assert check_disk(elsewhere).status == "fail"
+    assert check_checkpoint(elsewhere, ENGINE).status == "fail"
+
+
+def test_topics(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path / "telemetry") as writer:
+        writer.append([b"{}"])
+    (tmp_path / "rounds").touch()
+    placed = job(tmp_path)
+    placed = replace(placed, topics=replace(placed.topics, commands="kafka://host:9092/commands"))
+
+    telemetry, commands, rounds, rejected = check_topics(placed)
+
+    assert (telemetry.status, telemetry.text) == ("ok", f"{tmp_path}/telemetry, 1 segment")
+    assert (commands.status, commands.remedy) == ("fail", "change topics.commands")
+    assert rounds.status == "fail"
+    assert (rejected.status, rejected.text) == ("ok", f"{tmp_path}/rejected will be created")
+
+
+def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:
+    answer = rebalancer("doctor", "--no-spark-start", "--json", *words(job(tmp_path)))
+
+    findings = {finding["check"]: finding["status"] for finding in answer.json["findings"]}
+    assert findings.pop("topic telemetry") == "warn"
+    spark = {findings.pop("java"), findings.pop("pyspark")}
+    assert set(findings.values()) == {"ok"}
+    assert answer.code == (0 if spark == {"ok"} else 1)
+
+
+def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
+    answer = rebalancer("doctor", "--no-spark-start", "--set", "a.b=1", "--set", "round.epoch=0", env={"COLUMNS": "80"})
+
+    assert (answer.code, answer.err) == (1, "")
+    assert "a.b: unknown setting" in answer.words
+    assert "round.epoch: must be at least 1" in answer.words
+    assert max(len(line) for line in answer.out.splitlines()) <= 80

@@ -1,0 +1,146 @@
+"""Explain: commands, rounds, brokers and bundles in plain sentences, from files, topics and folders; and unknown names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sinks.file_topic import FileTopicWriter
+from sinks.topic_uri import file_topic_uri
+from tests.telemetry_lines import bundle
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.test_cli_replay import EAGER_WORDS, recorded, uneven
+
+BUSIEST = bundle(7)
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> Path:
+    """Five rounds of a hot and an idle broker; the first one moves bundles."""
+    rebalancer("replay", recorded(tmp_path, uneven(rounds=5)), "--out", tmp_path / "out", *EAGER_WORDS)
+    return tmp_path / "out"
+
+
+def commands(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "commands.jsonl").read_bytes().splitlines()]
+
+
+def explained(folder: Path, word: object, *more: str) -> Answer:
+    return rebalancer("explain", word, "--from", folder, *more)
+
+
+def test_a_command_by_its_id_or_the_beginning_of_it(replayed: Path) -> None:
+    first = commands(replayed)[0]
+
+    whole, begun = explained(replayed, first["id"]), explained(replayed, str(first["id"])[:8])
+
+    assert whole == begun
+    assert whole.code == 0
+    assert whole.out.startswith(
+        f"command {first['id']} of cluster c, round 1, epoch 1\n  what: transfer {first['bundle']} from hot:1 to idle:1\n"
+    )
+    for part in ("when: 2026-11-18", "which saw 2 brokers with a spread of 85.0 points", "[far-apart]", "expected: hot:1 from 90.0 % to"):
+        assert part in whole.out
+
+
+def test_a_round(replayed: Path) -> None:
+    answer = explained(replayed, 1)
+
+    assert "round 1 of cluster c, epoch 1, at" in answer.out
+    assert "closed because a collection pass was complete" in answer.out
+    assert "broker hot:1: 90.0 %" in answer.out
+    assert "hot:1 gives" in answer.out
+    for command in commands(replayed):
+        assert (f"command {command['id']}:" in answer.out) == (command["round"] == 1)
+
+
+def test_a_broker_through_the_rounds(replayed: Path) -> None:
+    answer = explained(replayed, "hot:1", "--last", "2")
+
+    lines = answer.out.splitlines()
+    assert lines[0] == "broker hot:1"
+    assert lines[1] == "  (3 earlier rounds not shown; --last N shows more)"
+    assert [line.split()[1] for line in lines if line.startswith("  round ")] == ["4", "5"]
+    assert "gives" in explained(replayed, "hot:1").out
+    assert "takes" in explained(replayed, "idle:1").out
+
+
+def test_a_bundle_that_was_moved_and_one_that_was_left_alone(replayed: Path) -> None:
+    moved = {str(command["bundle"]) for command in commands(replayed)}
+    stayed = bundle(9)
+
+    for name in moved:
+        assert f"transfer {name} from hot:1 to idle:1, because" in explained(replayed, name).out
+    assert "nothing that was decided mentions it" in explained(replayed, stayed).err
+    assert "ask for the broker" in explained(replayed, stayed).err
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("hot:2", "did you mean hot:1?"),
+        ("77", "no such round; there are rounds 1 to 5"),
+        ("zzz", "name a command id, a bundle, a broker (host:port) or a round's number"),
+    ],
+)
+def test_what_nobody_mentions(replayed: Path, word: str, told: str) -> None:
+    answer = explained(replayed, word)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert told in answer.err
+
+
+def test_as_json(replayed: Path) -> None:
+    answer = explained(replayed, "hot:1", "--json").json
+
+    assert (answer["kind"], answer["v"], answer["subject"]) == ("explanation", 1, {"kind": "broker", "name": "hot:1"})
+    assert [one["round"] for one in answer["rounds"]] == [1, 2, 3, 4, 5]
+    assert answer["commands"] == commands(replayed)
+
+
+def test_from_topics_where_everything_was_published_twice(tmp_path: Path, replayed: Path) -> None:
+    for kind in ("rounds", "commands"):
+        with FileTopicWriter(tmp_path / "topics" / kind) as topic:
+            for _ in range(2):
+                topic.append((replayed / f"{kind}.jsonl").read_bytes().splitlines())
+
+    uris = {kind: file_topic_uri(tmp_path / "topics" / kind) for kind in ("rounds", "commands")}
+    by_uri = rebalancer("explain", "hot:1", "--rounds", uris["rounds"], "--commands", uris["commands"])
+    by_settings = rebalancer("explain", "hot:1", *(word for kind in uris for word in ("--set", f"topics.{kind}={uris[kind]}")))
+    by_folder = explained(tmp_path / "topics", "hot:1")
+
+    assert by_uri == by_settings == by_folder == explained(replayed, "hot:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--from", "/nowhere"], 2, "/nowhere: there is no such file or folder"),
+        (["--rounds", "kafka://a:1/b", "--commands", "x"], 2, "kafka topics come with a later version"),
+        (["--rounds", "file:///nowhere", "--commands", "x"], 2, "there is no such topic yet"),
+    ],
+)
+def test_sources_that_are_not_there(words: list[str], code: int, told: str) -> None:
+    answer = rebalancer("explain", "1", *words)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert told in answer.err
+
+
+def test_a_file_of_another_kind_is_named_with_the_record(replayed: Path) -> None:
+    answer = rebalancer("explain", "1", "--rounds", replayed / "commands.jsonl", "--commands", replayed)
+
+    assert answer.code == 1
+    assert f"{replayed / 'commands.jsonl'}: record 1 is none of the rounds topic" in answer.err
+
+
+def test_one_cluster_of_two(tmp_path: Path) -> None:
+    rebalancer("replay", recorded(tmp_path, [*uneven("a"), *uneven("b")]), "--out", tmp_path / "out", *EAGER_WORDS)
+
+    both, one = explained(tmp_path / "out", 1), explained(tmp_path / "out", 1, "--cluster", "b")
+    other = explained(tmp_path / "out", 1, "--cluster", "z")
+
+    assert [line for line in both.out.splitlines() if line.startswith("round ")][1:] == one.out.splitlines()[:1]
+    assert (other.code, other.err) == (1, "error: z: no such cluster; there are a, b\n")

@@ -1,0 +1,129 @@
+"""Record: a topic into a recording, whole or not at all, once or following what comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.recording import Patience, Stop, record
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.recording import open_recording
+from sinks.topic_uri import file_topic_uri
+from tests.unit.command_line import rebalancer
+
+LINES = [b'{"a":1}', b"", b"not json", b"\xff", b'{"b":2}']
+
+
+def topic(folder: Path, *blocks: list[bytes]) -> str:
+    with FileTopicWriter(folder / "topic", segment_bytes=8) as writer:
+        for block in blocks:
+            writer.append(block)
+    return file_topic_uri(folder / "topic")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+def test_a_topic_of_several_segments_is_copied_byte_for_byte(tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"copy{ending}"
+
+    answer = rebalancer("record", target, "--topic", topic(tmp_path, LINES[:2], LINES[2:]))
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == f"{target}: 5 records, 28 bytes uncompressed\n"
+    assert list(open_recording(target)) == LINES
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"copy{ending}", "topic"]
+
+
+def test_the_telemetry_of_the_settings_is_the_default(tmp_path: Path) -> None:
+    uri = topic(tmp_path, LINES)
+
+    answer = rebalancer("record", tmp_path / "copy.jsonl", "--json", env={"REBALANCER_TOPICS__TELEMETRY": uri})
+
+    assert answer.json == {
+        "kind": "recorded",
+        "v": 1,
+        "file": str(tmp_path / "copy.jsonl"),
+        "topic": uri,
+        "records": 5,
+        "bytes": 28,
+    }
+
+
+def test_a_record_that_no_job_would_take_is_recorded_whole(tmp_path: Path) -> None:
+    large = b"x" * (9 * 2**20)
+
+    rebalancer("record", tmp_path / "copy.jsonl", "--topic", topic(tmp_path, [large]))
+
+    assert list(open_recording(tmp_path / "copy.jsonl")) == [large]
+
+
+def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
+    target = tmp_path / "copy.jsonl"
+    target.write_bytes(b"mine\n")
+    uri = topic(tmp_path, LINES)
+
+    refused = rebalancer("record", target, "--topic", uri)
+    assert refused.code == 2
+    assert "exists; --force replaces it" in refused.words
+    assert target.read_bytes() == b"mine\n"
+
+    assert rebalancer("record", target, "--topic", uri, "--force").code == 0
+    assert list(open_recording(target)) == LINES
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["copy.txt"], 2, "end the name with .jsonl, .jsonl.gz, .jsonl.zst"),
+        (["copy.jsonl", "--topic", "file:///nowhere"], 1, "there is no such topic yet; --follow waits for it"),
+        (["copy.jsonl", "--topic", "kafka://a:1/b"], 2, "kafka topics come with a later version"),
+        (["copy.jsonl", "--topic", "nowhere"], 2, "has no scheme this program knows"),
+        (["/nowhere/copy.jsonl", "--topic", "file:///tmp", "--force"], 1, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_recorded(words: list[str], code: int, told: str) -> None:
+    answer = rebalancer("record", *words)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert told in answer.words
+
+
+def test_until_nothing_comes_any_more(tmp_path: Path) -> None:
+    answer = rebalancer("record", tmp_path / "copy.jsonl", "--until-idle", "0.3", "--topic", topic(tmp_path, LINES))
+
+    assert answer.code == 0
+    assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
+
+
+def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> None:
+    topic(tmp_path, LINES[:1])
+    target, stop, said = tmp_path / "copy.jsonl.gz", Stop(), threading.Event()
+    reader = FileTopicReader(tmp_path / "topic")
+    follower = threading.Thread(target=record, args=(reader, target, Patience(follow=True), stop, lambda _: said.set()))
+    follower.start()
+    try:
+        assert said.wait(10)
+        said.clear()
+        topic(tmp_path, LINES[1:])
+        assert said.wait(10)
+        assert not target.exists()
+    finally:
+        stop.set()
+        follower.join(10)
+
+    assert list(open_recording(target)) == LINES
+
+
+def test_a_signal_is_a_stop_and_remembered(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.by = "SIGTERM"
+    stop.set()
+    before = time.monotonic()
+
+    done = record(FileTopicReader(tmp_path / "none"), tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: None)
+
+    assert (done.records, done.stopped_by) == (0, "SIGTERM")
+    assert time.monotonic() - before < 5
+    assert (tmp_path / "copy.jsonl").read_bytes() == b""
