@@ -140,12 +140,20 @@ def _compare(folder: Path, written: Guard, now: Guard) -> None:
             f"the checkpoint {folder} was written by version {written.product} in state format {_versions(written)}; version {now.product} "
             f"continues format {_versions(now)} only: go back to the version that wrote it, or {_AFRESH}"
         )
-    missing = object()
-    paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
-    differing = [path for path in paths if written.settings.get(path, missing) != now.settings.get(path, missing)]
+    differing = _differing(written, now)
     if differing:
         complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
         raise SettingsError([*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_AFRESH}"])
+
+
+def _differing(written: Guard, now: Guard) -> list[str]:
+    """Dotted paths; of two different strategies only the choice itself, not all their settings."""
+    missing = object()
+    paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
+    differing = [path for path in paths if written.settings.get(path, missing) != now.settings.get(path, missing)]
+    if "shedding.strategy" not in differing:
+        return differing
+    return [path for path in differing if path.count(".") < 2]
 
 
 def _shown(guard: Guard, path: str) -> str:

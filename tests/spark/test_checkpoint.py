@@ -1,0 +1,132 @@
+"""A checkpoint folder goes on only under the settings and versions it was made with, and for one job at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError, StateVersionError
+from strategies.settings import RoundSettings
+from strategies.shedding.registry import SHEDDERS
+from streaming.checkpoint import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
+from streaming.settings import JobSettings
+
+THRESHOLD = EngineSettings(strategy="threshold")
+
+
+def begin(folder: Path, guard: Guard | None = None) -> None:
+    with guarded(folder, guard or a_guard()):
+        pass
+
+
+def a_guard(engine: EngineSettings = THRESHOLD, **job: int) -> Guard:
+    return guard_of(JobSettings(**job), engine)  # type: ignore[arg-type]
+
+
+def test_the_same_settings_go_on(tmp_path: Path) -> None:
+    begin(tmp_path / "new" / "folder")
+    begin(tmp_path / "new" / "folder")
+
+
+def test_defaults_written_out_are_the_same_settings(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path, a_guard(EngineSettings(strategy="threshold", shedding=SHEDDERS["threshold"].settings())))
+
+
+def test_the_guard_can_be_read_by_people_and_says_what_was_set(tmp_path: Path) -> None:
+    begin(tmp_path)
+    settings = json.loads((tmp_path / GUARD).read_text())["settings"]
+    assert settings["shedding.strategy"] == "threshold"
+    assert settings["shedding.threshold.threshold_percent"] == 10
+    assert settings["round.interval_ms"] == 60_000
+    assert settings["job.shuffle_partitions"] == 1
+
+
+def test_other_settings_are_refused_and_every_difference_is_named(tmp_path: Path) -> None:
+    begin(tmp_path)
+    other = replace(THRESHOLD, round=RoundSettings(interval_ms=30_000), mode="parity")
+    with pytest.raises(SettingsError) as refused:
+        begin(tmp_path, a_guard(other, shuffle_partitions=3))
+    *differences, advice = refused.value.complaints
+    assert differences == [
+        'shedding.mode: "parity", but the checkpoint was written with "fixed"',
+        "round.interval_ms: 30000, but the checkpoint was written with 60000",
+        "job.shuffle_partitions: 3, but the checkpoint was written with 1",
+    ]
+    assert advice.startswith(f"job.checkpoint: {tmp_path} belongs to these other settings: go back to them, or name a new folder")
+
+
+def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with pytest.raises(SettingsError) as refused:
+        begin(tmp_path, a_guard(EngineSettings(strategy="avg")))
+    assert refused.value.complaints[:-1] == ['shedding.strategy: "avg", but the checkpoint was written with "threshold"']
+
+
+def test_settings_that_change_no_decision_may_differ(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path, a_guard(max_records_per_batch=7, trigger_ms=1000, read_tasks=1))
+
+
+def test_a_newer_product_goes_on_as_long_as_the_state_format_is_the_same(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path, replace(a_guard(), product="9.9.9"))
+
+
+def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path, replace(a_guard(), product="9.9.9", state={"cluster": 99, "columns": 1}))
+    with pytest.raises(StateVersionError, match=r"written by version 9\.9\.9 in state format cluster 99, columns 1.*new folder"):
+        begin(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", '{"format": 1}', "null", '{"format":1,"product":"x","state":{},"settings":{},"digest":7}']
+)
+def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str) -> None:
+    begin(tmp_path)
+    (tmp_path / GUARD).write_text(damage)
+    with pytest.raises(StateVersionError, match=r"bring it back from a copy, or name a new folder"):
+        begin(tmp_path)
+
+
+def test_a_guard_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path)
+    tree = json.loads((tmp_path / GUARD).read_text())
+    (tmp_path / GUARD).write_text(json.dumps(tree | {"format": 2}))
+    with pytest.raises(StateVersionError, match="use the version that wrote it"):
+        begin(tmp_path)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    with pytest.raises(StateVersionError, match=r"holds offsets but no rebalancer\.json"):
+        begin(tmp_path)
+    with pytest.raises(StateVersionError, match=r"is not a checkpoint of this program"):
+        read_guard(tmp_path)
+    assert not (tmp_path / GUARD).exists()
+
+
+def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
+    with (
+        guarded(tmp_path, a_guard()),
+        pytest.raises(CheckpointInUse, match="another job uses the checkpoint"),
+        guarded(tmp_path, a_guard(), patience_s=0.2),
+    ):
+        pass
+    begin(tmp_path)
+
+
+def test_a_checkpoint_is_a_folder_of_this_machine() -> None:
+    assert checkpoint_folder(JobSettings(checkpoint="file:///some%20where/ck")) == Path("/some where/ck")
+    with pytest.raises(SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder of this machine"):
+        checkpoint_folder(JobSettings(checkpoint="hdfs://n/ck"))
+
+
+def test_a_folder_that_cannot_be_made_is_a_complaint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"job\.checkpoint: .*file/ck cannot be written"):
+        begin(tmp_path / "file" / "ck")

@@ -1,0 +1,55 @@
+"""What a failed query becomes for whoever started it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strategies.errors import SinkError, StateVersionError
+from streaming.failures import JobError, explain, is_passing
+
+LOG = Path("/checkpoint/spark.log")
+IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: An exception was raised by the Python Proxy:
+Traceback (most recent call last):
+  File "/x/pyspark/errors/exceptions/captured.py", line 257, in deco
+    raise converted from None
+  File "/x/streaming/processor.py", line 9, in handleInputRows
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/x/streaming/processor.py", line 9, in handleInputRows
+{error}
+ SQLSTATE: 39000 SQLSTATE: XXKST
+"""
+
+
+def failure(error: str) -> Exception:
+    return RuntimeError(IN_A_WORKER.format(error=error))
+
+
+def test_an_error_of_ours_in_a_worker_stays_what_it_was() -> None:
+    explained = explain(failure("strategies.errors.StateVersionError: written in format 9: start anew"), LOG)
+    assert isinstance(explained, StateVersionError)
+    assert str(explained) == "written in format 9: start anew"
+    assert isinstance(explain(failure("strategies.errors.SinkError: /t cannot be listed"), LOG), SinkError)
+
+
+def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace() -> None:
+    explained = explain(failure("KeyError: 'broker'"), LOG)
+    assert isinstance(explained, JobError)
+    assert str(explained) == (
+        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again and it goes on where it stopped. "
+        "All that Spark said is in /checkpoint/spark.log"
+    )
+
+
+def test_an_error_of_java_is_told_by_its_first_line() -> None:
+    text = "[CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030\n\tat org.apache.spark.X.y(X.scala:1)"
+    assert str(explain(RuntimeError(text), LOG)).startswith(
+        "the streaming job failed: [CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030. Nothing is lost"
+    )
+    assert "no reason given" in str(explain(RuntimeError(""), LOG))
+
+
+def test_workers_that_did_not_answer_are_worth_another_try() -> None:
+    assert is_passing(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
+    assert is_passing(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
+    assert not is_passing(failure("KeyError: 'broker'"))

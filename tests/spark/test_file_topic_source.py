@@ -1,0 +1,152 @@
+"""The streaming source: batches of exactly the size asked for, no half lines, the same slices after a restart."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from sinks.file_topic import FileTopicWriter
+from sinks.limits import WireLimits
+from sinks.topic_uri import file_topic_uri
+from streaming.sources.file_topic import FileTopicStream, Source
+
+LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
+
+
+class Topic:
+    """A file topic in a folder, and streams over it as Spark would make them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def append(self, *lines: bytes, segment_bytes: int = 2**26) -> None:
+        with FileTopicWriter(self.folder, segment_bytes) as writer:
+            for line in lines:
+                writer.append([line])
+
+    def write_raw(self, data: bytes) -> None:
+        with (self.folder / "segment-00000000.jsonl").open("ab") as file:
+            file.write(data)
+
+    def stream(self, max_records: int = 1000, max_bytes: int = 2**27, tasks: int = 1, limits: WireLimits | None = None) -> FileTopicStream:
+        source = Source(file_topic_uri(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
+        return FileTopicStream(Source.from_options(source.options()))
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> Topic:
+    return Topic(tmp_path / "telemetry")
+
+
+def follow(stream: FileTopicStream, start: dict[str, Any] | None = None) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
+    """Micro-batches until there is no more: where each ends, and its values."""
+    start = stream.initialOffset() if start is None else start
+    while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+        yield json.loads(json.dumps(end)), values(stream, start, end)
+        start = end
+
+
+def values(stream: FileTopicStream, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
+    slices = [pickle.loads(pickle.dumps(one)) for one in stream.partitions(start, end)]
+    return [value for one in slices for batch in stream.read(one) for value in batch.column("value").to_pylist()]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_batch_holds_exactly_as_many_records_as_asked_for(topic: Topic, size: int) -> None:
+    topic.append(*LINES, segment_bytes=300)
+    batches = [batch for _, batch in follow(topic.stream(size))]
+    assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
+    assert [line for batch in batches for line in batch] == LINES
+
+
+def test_a_batch_ends_with_the_record_that_fills_it(topic: Topic) -> None:
+    topic.append(*[b"y" * 400] * 5)
+    assert [len(batch) for _, batch in follow(topic.stream(max_bytes=800))] == [2, 2, 1]
+    assert [len(batch) for _, batch in follow(topic.stream(max_bytes=10))] == [1] * 5
+
+
+def test_half_a_line_is_not_there_yet(topic: Topic) -> None:
+    topic.append(b"whole")
+    topic.write_raw(b'{"half":')
+    stream = topic.stream()
+    ((end, batch),) = follow(stream)
+    assert batch == [b"whole"]
+    topic.write_raw(b"1}\n")
+    ((_, batch),) = follow(stream, end)
+    assert batch == [b'{"half":1}']
+
+
+def test_a_topic_that_does_not_exist_yet_is_empty(topic: Topic) -> None:
+    stream = topic.stream()
+    assert list(follow(stream)) == []
+    topic.append(b"first")
+    assert [batch for _, batch in follow(stream)] == [[b"first"]]
+
+
+def test_a_restart_reads_the_same_records_again(topic: Topic) -> None:
+    """After a crash Spark asks a new stream for the range that it had written down."""
+    topic.append(*LINES)
+    first = topic.stream(30)
+    (end, batch), *_ = follow(first)
+    topic.append(b"later")
+    restarted = topic.stream(5)
+    assert values(restarted, restarted.initialOffset(), end) == batch
+    assert next(follow(restarted, end))[1] == LINES[30:35]
+
+
+def test_large_batches_are_cut_into_slices_that_join_without_gap(topic: Topic) -> None:
+    big = [b"%05d" % i + b"z" * 20_000 for i in range(400)]
+    topic.append(*big, segment_bytes=3_000_000)
+    stream = topic.stream(tasks=3)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert len(stream.partitions(start, end)) == 3
+    assert values(stream, start, end) == big
+
+
+def test_small_batches_stay_in_one_slice(topic: Topic) -> None:
+    topic.append(*LINES)
+    stream = topic.stream(tasks=3)
+    start = stream.initialOffset()
+    assert len(stream.partitions(start, stream.latestOffset(start, stream.getDefaultReadLimit()))) == 1
+    assert stream.partitions(start, start) == []
+
+
+def test_a_giant_record_comes_cut_with_its_true_size(topic: Topic) -> None:
+    topic.append(b"g" * 50_000, b"next")
+    stream = topic.stream(limits=WireLimits(max_record_bytes=1024, kept_bytes=10))
+    start = stream.initialOffset()
+    (one,) = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+    (batch,) = stream.read(one)
+    assert batch.column("value").to_pylist() == [b"g" * 10, b"next"]
+    assert batch.column("size").to_pylist() == [50_000, 4]
+    assert batch.column("offset").to_pylist() == [0, 50_001]
+
+
+def test_draining_stops_at_what_was_there_when_it_began(topic: Topic) -> None:
+    topic.append(*LINES[:10])
+    stream = topic.stream(4)
+    stream.prepareForTriggerAvailableNow()
+    topic.append(b"later")
+    assert [line for _, batch in follow(stream) for line in batch] == LINES[:10]
+
+
+def test_it_knows_how_many_records_it_is_behind(topic: Topic) -> None:
+    topic.append(*LINES, segment_bytes=200)
+    stream = topic.stream(30)
+    behind = []
+    for end, _ in follow(stream):
+        newest = stream.reportLatestOffset()
+        assert newest is not None
+        behind.append(newest["records"] - end["records"])
+    assert behind == [70, 40, 10, 0]
+    topic.append(b"1", b"2")
+    newest = stream.reportLatestOffset()
+    assert newest is not None
+    assert newest["records"] == 102

@@ -1,0 +1,218 @@
+"""The job as real Spark queries: the bytes of the plain loop, however batches are cut; restarts; what is refused; what it tells."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from strategies.engine import EngineSettings
+from strategies.errors import SettingsError, StateVersionError
+from strategies.settings import RoundSettings
+from streaming.job import JobResult, check_job, run_job
+from streaming.listener import BatchProgress
+from streaming.output import Written
+from streaming.settings import JobSettings, Topics
+from streaming.state import read_state
+from tests.spark.workshop import Workshop, eager, recording, uneven
+
+pytestmark = pytest.mark.spark
+
+
+def drain(spark: SparkSession, workshop: Workshop, engine: EngineSettings, **settings: Any) -> list[BatchProgress]:
+    progress: list[BatchProgress] = []
+    result = run_job(workshop.job(**settings), engine, drain=True, on_progress=progress.append, session=spark)
+    assert result.stopped_by == "drained"
+    return progress
+
+
+class Running:
+    """The job in a thread of its own, as long as the block lasts."""
+
+    def __init__(self, spark: SparkSession, job: JobSettings, engine: EngineSettings) -> None:
+        self._stop = threading.Event()
+        self._result: JobResult | None = None
+        self._thread = threading.Thread(target=self._run, args=(spark, job, engine))
+
+    def _run(self, spark: SparkSession, job: JobSettings, engine: EngineSettings) -> None:
+        self._result = run_job(job, engine, stop=self._stop, session=spark)
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.result()
+
+    def result(self) -> JobResult:
+        self._stop.set()
+        self._thread.join(60)
+        assert self._result is not None
+        return self._result
+
+
+def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy", "records", "partitions"),
+    [
+        ("modular-broker-joins", "avg", 1, 1),
+        ("modular-broker-joins", "threshold", 7, 3),
+        ("modular-broker-joins", "threshold", 1000, 1),
+        ("modular-broker-killed", "threshold", 7, 1),
+        ("modular-broker-killed", "avg", 1000, 3),
+    ],
+)
+def test_a_recording_gives_the_bytes_of_the_plain_loop(
+    spark: SparkSession, workshop: Workshop, name: str, strategy: str, records: int, partitions: int
+) -> None:
+    lines = recording(name)
+    workshop.put(lines)
+    progress = drain(spark, workshop, eager(strategy), max_records_per_batch=records, shuffle_partitions=partitions)
+    full, rest = divmod(len(lines), records)
+    assert [batch.records for batch in progress] == [records] * full + [rest] * (rest > 0)
+    expected = workshop.expected(eager(strategy))
+    assert len(expected["commands"]) > 10
+    assert workshop.published() == expected
+
+
+def test_one_record_at_a_time_and_three_partitions(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(recording("modular-broker-killed")[:60])
+    drain(spark, workshop, eager(), max_records_per_batch=1, shuffle_partitions=3)
+    expected = workshop.expected(eager())
+    assert len(expected["rounds"]) >= 3
+    assert workshop.published() == expected
+
+
+def test_a_restart_goes_on_where_the_checkpoint_stands(spark: SparkSession, workshop: Workshop) -> None:
+    lines = recording("modular-broker-killed")
+    for start in range(0, len(lines), 90):
+        workshop.put(lines[start : start + 90])
+        drain(spark, workshop, eager(), max_records_per_batch=40)
+    assert workshop.published() == workshop.expected(eager())
+
+
+def test_two_clusters_in_one_topic_decide_as_each_alone(spark: SparkSession, workshop: Workshop, tmp_path: Path) -> None:
+    clusters = {"one": uneven(6, "one"), "other": uneven(6, "other")}
+    workshop.put([line for pair in zip(*clusters.values(), strict=True) for line in pair])
+    drain(spark, workshop, eager(), max_records_per_batch=11, shuffle_partitions=3)
+    for cluster, lines in clusters.items():
+        alone = Workshop(tmp_path / cluster)
+        alone.put(lines)
+        expected = alone.expected(eager())
+        assert len(expected["commands"]) > 0
+        for kind in ("commands", "rounds"):
+            assert [value for value in workshop.published()[kind] if json.loads(value)["cluster"] == cluster] == expected[kind]
+
+
+def test_bad_records_are_all_on_the_rejected_topic_and_stop_nothing(spark: SparkSession, workshop: Workshop) -> None:
+    bad = [
+        b"nonsense",
+        b"\xff",
+        b"{}",
+        b'{"v":9,"kind":"sweep","cluster":"c","ts":1}',
+        b"[" * 500,
+        b'{"big":"' + b"x" * 9_000_000 + b'"}',
+        b"",
+    ]
+    lines = uneven(6)
+    workshop.put([line for i, good in enumerate(lines) for line in (bad[i % len(bad)], good)])
+    drain(spark, workshop, eager(), max_records_per_batch=13)
+    expected, published = workshop.expected(eager()), workshop.published()
+    assert (published["commands"], published["rounds"]) == (expected["commands"], expected["rounds"])
+    assert sorted(published["rejected"]) == sorted(expected["rejected"])
+    assert len(published["rejected"]) == len(lines)
+
+
+def test_a_live_job_takes_what_comes_and_no_half_lines(spark: SparkSession, workshop: Workshop) -> None:
+    lines = uneven(5)
+    workshop.put(lines[:-1])
+    segment = workshop.folder / "telemetry" / "segment-00000000.jsonl"
+    with Running(spark, workshop.job(), eager()) as running:
+        eventually(lambda: len(workshop.published()["rounds"]) == 4)
+        with segment.open("ab") as half:
+            half.write(lines[-1][:40])
+        time.sleep(1)
+        assert workshop.published()["rejected"] == []
+        with segment.open("ab") as rest:
+            rest.write(lines[-1][40:] + b"\n")
+        eventually(lambda: len(workshop.published()["rounds"]) == 5)
+        result = running.result()
+    assert result.stopped_by == "stop"
+    assert result.written == Written(len(workshop.published()["commands"]), 5, 0)
+    assert workshop.published() == workshop.expected(eager())
+
+
+def test_a_stop_in_a_backlog_loses_and_repeats_nothing(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(recording("modular-broker-joins"))
+    with Running(spark, workshop.job(max_records_per_batch=3), eager()):
+        eventually(lambda: len(workshop.published()["rounds"]) >= 2)
+    stopped = workshop.published()
+    assert 2 <= len(stopped["rounds"]) < 16
+    drain(spark, workshop, eager())
+    assert workshop.published() == workshop.expected(eager())
+
+
+def test_progress_tells_time_by_phase_lag_and_what_was_published(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(uneven(3))
+    file = workshop.folder / "progress.jsonl"
+    first, second = drain(spark, workshop, eager(), max_records_per_batch=8, progress_file=str(file))
+    assert (first.batch, first.records, first.behind_records) == (0, 8, 4)
+    assert (second.records, second.behind_records, second.state_rows) == (4, 0, 7)
+    assert (first.written + second.written).rounds == 3
+    assert 0 < first.phases_ms["addBatch"] <= first.took_ms
+    assert "8 records in" in first.line()
+    assert [json.loads(line)["records"] for line in file.read_text().splitlines()] == [8, 4]
+
+
+def test_a_checkpoint_of_other_settings_is_refused_before_anything_is_read(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(uneven(2))
+    drain(spark, workshop, eager())
+    before = workshop.published()
+    with pytest.raises(SettingsError, match=r"round\.interval_ms: 30000, but the checkpoint was written with 20000"):
+        drain(spark, workshop, replace(eager(), round=RoundSettings(interval_ms=30_000, cool_down_ms=60_000)))
+    with pytest.raises(SettingsError, match=r"job\.shuffle_partitions: 2, but"):
+        drain(spark, workshop, eager(), shuffle_partitions=2)
+    assert workshop.published() == before
+
+
+def test_the_state_of_a_checkpoint_can_be_read_without_its_job(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(uneven(4))
+    drain(spark, workshop, eager())
+    rows = read_state(workshop.checkpoint, session=spark)
+    assert [(row.cluster, row.broker, row.round) for row in rows] == [("c", f"b{i}:8080", 4) for i in range(3)]
+    assert [row.age_ms for row in rows] == [3000, 2000, 1000]
+    assert all(row.ewma is not None and row.hit_high is None for row in rows)
+    assert rows[0].ewma > rows[1].ewma > rows[2].ewma  # type: ignore[operator]
+    assert rows[0].bundles == 4
+
+
+def test_state_of_a_folder_that_is_no_checkpoint_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StateVersionError, match="is not a checkpoint of this program"):
+        read_state(tmp_path, session=spark)
+
+
+def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Workshop) -> None:
+    drain(spark, workshop, eager())
+    assert read_state(workshop.checkpoint, session=spark) == []
+
+
+def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
+    topics = Topics(workshop.uri("t"), workshop.uri("t"), "kafka://h:9092/rounds", "nonsense", workshop.uri("o"))
+    with pytest.raises(SettingsError) as wrong:
+        check_job(replace(workshop.job(), topics=topics), eager())
+    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == ["topics.commands", "topics.rounds", "topics.rejected"]
+    with pytest.raises(SettingsError):
+        check_job(workshop.job(), EngineSettings(strategy="unheard-of"))

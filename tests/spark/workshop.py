@@ -1,0 +1,98 @@
+"""A folder with topics and a checkpoint, telemetry to put in, and what the plain loop makes of the same records."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.plain_loop import PlainLoop
+from sinks.topic_uri import file_topic_uri
+from strategies.engine import EngineSettings
+from strategies.settings import RoundSettings
+from strategies.shedding.registry import SHEDDERS
+from streaming.output import KINDS
+from streaming.settings import JobSettings, Topics
+from tests.telemetry_lines import load_report, sweep
+
+RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
+Published = Mapping[str, Sequence[bytes]]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Everything one run of the job needs, in a folder of its own."""
+
+    folder: Path
+
+    def job(self, **settings: Any) -> JobSettings:
+        topics = Topics(**{name: self.uri(name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+        return JobSettings(checkpoint=str(self.checkpoint), topics=topics, **settings)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def uri(self, topic: str) -> str:
+        return file_topic_uri(self.folder / topic)
+
+    def put(self, lines: Sequence[bytes]) -> None:
+        with FileTopicWriter(self.folder / "telemetry") as writer:
+            writer.append(lines)
+
+    def published(self) -> Published:
+        """What lies in the output topics, by kind."""
+        return {kind: [record.value for record in FileTopicReader(self.folder / kind).read()[0]] for kind in KINDS}
+
+    def expected(self, engine: EngineSettings) -> Published:
+        """What the plain loop publishes of the telemetry topic: the reference."""
+        uri = self.uri("telemetry")
+        records, _ = FileTopicReader(self.folder / "telemetry", uri).read()
+        loop = PlainLoop(engine)
+        rows = [row for record in records for row in loop.feed(record.position, record.value, record.size)]
+        return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
+
+
+def recording(name: str) -> list[bytes]:
+    with gzip.open(RECORDINGS / f"{name}.jsonl.gz") as file:
+        return file.read().splitlines()
+
+
+def eager(strategy: str = "threshold") -> EngineSettings:
+    """Settings under which small differences already make commands, so that there is something to compare."""
+    thresholds = {
+        "threshold": {"threshold_percent": 1.0, "history": 0.5, "min_throughput_mib": 0.0},
+        "avg": {
+            "low_threshold": 2.0,
+            "high_threshold": 5.0,
+            "hit_count_low": 2,
+            "hit_count_high": 1,
+            "min_msg_rate": 5.0,
+            "min_throughput": 1e3,
+        },
+    }
+    rounds = RoundSettings(interval_ms=20_000, cool_down_ms=60_000)
+    return EngineSettings(strategy=strategy, shedding=SHEDDERS[strategy].settings(**thresholds[strategy]), round=rounds)
+
+
+def uneven(sweeps: int, cluster: str = "c", brokers: int = 3) -> list[bytes]:
+    """Sweeps 20 s apart over brokers of which the first carries most."""
+    names = [f"b{i}:8080" for i in range(brokers)]
+    lines = []
+    for number in range(1, sweeps + 1):
+        at = number * 20
+        lines += [
+            load_report(
+                name,
+                at - brokers + i,
+                {f"t/{name[:2]}/0x{j:08x}_0x{j + 1:08x}": 300.0 / (1 + i) + j + number for j in range(4)},
+                60.0 / (1 + i),
+                cluster=cluster,
+            )
+            for i, name in enumerate(names)
+        ]
+        lines.append(sweep(at, *names, cluster=cluster))
+    return lines
