@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from strategies.averages import BundleHistory, Row, first_history, unpack_history
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
-from strategies.state import ClusterState, Departed, Gained
+from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 
 
@@ -144,11 +144,22 @@ def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: St
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
     """A commanded move is over for the source once its report no longer lists the bundle, and for everybody once the destination's does."""
     assert report.bundles is not None
-    names = set(report.bundles.names)
-    in_flight = {}
-    for bundle, move in state.in_flight.items():
-        left = move.left or (move.source == report.broker and report.ts > move.issued_at_ms and bundle not in names)
-        arrived = report.broker != move.source and bundle in names
-        if not arrived and not (left and move.destination is None):
-            in_flight[bundle] = replace(move, left=left)
-    return replace(state, in_flight=in_flight)
+    names = frozenset(report.bundles.names)
+    seen = {
+        bundle: _seen(move, bundle in names, report)
+        for bundle, move in state.in_flight.items()
+        if move.source == report.broker or bundle in names
+    }
+    if all(state.in_flight[bundle] is move for bundle, move in seen.items()):
+        return state
+    moves = {bundle: seen.get(bundle, move) for bundle, move in state.in_flight.items()}
+    return replace(state, in_flight={bundle: move for bundle, move in moves.items() if move is not None})
+
+
+def _seen(move: InFlight, listed: bool, report: LoadReport) -> InFlight | None:
+    """A move after a report of its source, or of another broker that lists the bundle; None when it is over."""
+    if report.broker != move.source:
+        return None
+    if listed or move.left or report.ts <= move.issued_at_ms:
+        return move
+    return None if move.destination is None else replace(move, left=True)
