@@ -6,10 +6,23 @@ micro-batches, wall clocks, timers or partitions (architecture: "Time and determ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from strategies.clock import Clock, judge
-from strategies.model import Event, LoadReport, Memory, Note, OutcomeReport, Policies, Rejection, Sweep, TelemetryRecord, Tombstone
+from strategies.model import (
+    BrokerMemory,
+    Event,
+    LoadReport,
+    Memory,
+    Note,
+    OutcomeReport,
+    Policies,
+    Rejection,
+    Sweep,
+    TelemetryRecord,
+    Tombstone,
+)
 from strategies.packing import pack_record, unpack_record
 from strategies.reports import accept_report, depart, newest_report_ms
 from strategies.round import ClosedBy, RoundInput, RoundResult, Rules, run_round
@@ -20,6 +33,7 @@ from strategies.store import BrokerState, StateStore
 
 #: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
 _ROUNDS_TO_WAIT = 5
+_NOTHING = BrokerMemory()
 #: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if nobody says that it is gone.
 _STALE_TIMES_TO_FORGET = 10
 
@@ -100,7 +114,7 @@ class Engine:
     ) -> list[Event]:
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         brokers = sorted(store.brokers(), key=lambda broker: broker.order)
-        gone = {broker.broker for broker in brokers if self._is_gone(broker, record, last_sweep_ms, now_ms)}
+        gone = self._gone(brokers, record, last_sweep_ms, now_ms)
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
@@ -124,14 +138,14 @@ class Engine:
         store.put_cluster(_after_round(state, result, now_ms))
         return [*result.commands, result.round]
 
-    def _is_gone(self, broker: BrokerState, record: TelemetryRecord, last_sweep_ms: int, now_ms: int) -> bool:
-        """Nobody lists it any more and it did not report in this pass; or it has been silent for very long."""
-        newest = newest_report_ms(broker)
-        if now_ms - newest > _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms:
-            return True
-        if not isinstance(record, Sweep) or broker.broker in record.brokers or broker.broker in record.missing:
-            return False
-        return newest <= last_sweep_ms
+    def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int) -> set[str]:
+        """Brokers that nobody lists any more and that did not report in this pass, and those that have been silent for very long."""
+        silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms
+        gone = {broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms}
+        if isinstance(record, Sweep):
+            listed = {*record.brokers, *record.missing}
+            gone |= {broker.broker for broker in brokers if broker.broker not in listed and newest_report_ms(broker) <= last_sweep_ms}
+        return gone
 
 
 def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
@@ -226,7 +240,7 @@ def _without_expired(state: ClusterState, now_ms: int, settings: RoundSettings) 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
     """Writes back only what changed."""
     for broker in brokers:
-        remembered = memory.brokers.get(broker.broker, type(broker.memory)())
+        remembered = memory.brokers.get(broker.broker, _NOTHING)
         if remembered != broker.memory:
             store.put_broker(replace(broker, memory=remembered))
 

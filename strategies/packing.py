@@ -9,6 +9,7 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ from strategies.model import (
 
 _LENGTH = struct.Struct("<I")
 
+_RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+_NUMBERS = attrgetter(
+    *(f"{resource}.{figure}" for resource in _RESOURCES for figure in ("usage", "limit")),
+    "traffic.msg_rate_in",
+    "traffic.msg_rate_out",
+    "traffic.msg_throughput_in",
+    "traffic.msg_throughput_out",
+    "bundle_count",
+)
+
 
 def pack_record(record: TelemetryRecord) -> bytes:
     """Bytes of a record, origin included; equal records give equal bytes."""
@@ -50,16 +61,7 @@ def unpack_record(data: bytes) -> TelemetryRecord:
 
 def figures_to_list(figures: Figures) -> list[float]:
     """15 numbers: usage and limit of the five resources, the four traffic totals, bundle count."""
-    resources = (figures.cpu, figures.memory, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)
-    traffic = figures.traffic
-    return [
-        *(number for resource in resources for number in (resource.usage, resource.limit)),
-        traffic.msg_rate_in,
-        traffic.msg_rate_out,
-        traffic.msg_throughput_in,
-        traffic.msg_throughput_out,
-        figures.bundle_count,
-    ]
+    return list(_NUMBERS(figures))
 
 
 def figures_from_list(numbers: list[float]) -> Figures:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
 
+import numpy as np
+
 from strategies.averages import unpack_history
 from strategies.estimate import burdened, share_of_traffic, spread
 from strategies.model import (
@@ -83,7 +85,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     estimate = _Estimate(view, shedder)
     commands = tuple(_number(decision, estimate, given, rules) for decision in decisions)
     usage = {broker.broker: shedder.usage(broker) for broker in view.brokers}
-    usage_after = {broker: estimate.usage(broker) for broker in usage}
+    usage_after = usage | estimate.changed_usages()
     record = Round(
         cluster=given.cluster,
         round=given.number,
@@ -208,6 +210,11 @@ class _Estimate:
     def usage(self, broker: str) -> float:
         return self._shedder.usage(replace(self._brokers[broker], figures=self._figures[broker]))
 
+    def changed_usages(self) -> dict[str, float]:
+        """Of the brokers that decisions touched, in the cluster's order; thousands of others keep theirs."""
+        changed = (name for name, broker in self._brokers.items() if self._figures[name] is not broker.figures)
+        return {broker: self.usage(broker) for broker in changed}
+
     def apply(self, decision: Decision) -> Expected:
         share = share_of_traffic(self._brokers[decision.source], decision.bundle)
         self.loads[decision.bundle] = share
@@ -248,10 +255,9 @@ def _number(decision: Decision, estimate: _Estimate, given: RoundInput, rules: R
 
 def _digest(given: RoundInput) -> str:
     """Of everything the round looked at: two rounds with one digest had the same reasons."""
-    brokers = [
-        (state.broker, figures_to_list(state.figures), state.bundles_digest, state.sampled_round, state.judged_after_ms)
-        for state in given.brokers
-    ]
+    brokers = [(state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms) for state in given.brokers]
     flights = {bundle: (move.source, move.destination, move.load, move.left) for bundle, move in given.in_flight.items()}
     seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights], ensure_ascii=False)
-    return blake2b(seen.encode(), digest_size=16).hexdigest()
+    # As bytes, not as text: writing 15 numbers of every broker in decimal would take longer than deciding.
+    figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
+    return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()
