@@ -1,0 +1,158 @@
+"""The real job in a folder of its own: `rebalancer run` as a process that can be watched, killed with all it started, and begun again."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+from cli.settings.load import Settings, load
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.limits import WireLimits
+from sinks.topic_uri import file_topic_uri
+
+PROJECT = Path(__file__).parents[2]
+TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+#: So low that the small differences of a recording already make commands.
+_EAGER = (
+    "round.interval_ms=20000",
+    "round.cool_down_ms=60000",
+    "shedding.threshold.threshold_percent=1",
+    "shedding.threshold.history=0.5",
+    "shedding.threshold.min_throughput_mib=0",
+    "shedding.avg.low_threshold=2",
+    "shedding.avg.high_threshold=5",
+    "shedding.avg.hit_count_low=2",
+    "shedding.avg.hit_count_high=1",
+    "shedding.avg.min_msg_rate=5",
+    "shedding.avg.min_throughput=1000",
+)
+#: Everything a run starts inherits this variable, so that nothing of it can hide, whatever session or parent it has.
+_MARK = "TESTS_FAULTS_RUN"
+_SHORT_RUN = "-XX:TieredStopAtLevel=1"
+_WIDE = WireLimits(max_record_bytes=2**30)
+
+
+class JobEnded(AssertionError):
+    """The job ended although nobody asked it to, or did not end in time."""
+
+
+@lru_cache
+def recording(name: str) -> list[bytes]:
+    """The lines of one of the recordings that belong to the tests."""
+    return gzip.decompress((PROJECT / "tests" / "data" / "recordings" / f"{name}.jsonl.gz").read_bytes()).splitlines()
+
+
+class RealJob:
+    """Topics, checkpoint and settings below one folder; at most one process at a time. Leaving the context kills what still runs."""
+
+    def __init__(self, folder: Path, strategy: str = "threshold", max_records_per_batch: int = 5_000) -> None:
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        self.telemetry_uri = file_topic_uri(folder / "telemetry")
+        self.log = folder / "job.log"
+        self._assignments = (
+            *_EAGER,
+            f"shedding.strategy={strategy}",
+            f"job.checkpoint={self.checkpoint}",
+            f"job.max_records_per_batch={max_records_per_batch}",
+            *(f"topics.{name}={file_topic_uri(folder / name)}" for name in TOPICS),
+        )
+        self._mark = uuid4().hex
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> RealJob:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def settings(self) -> Settings:
+        """The settings as the job reads them."""
+        return load(None, {}, self._assignments)
+
+    def publish(self, values: Sequence[bytes]) -> None:
+        with FileTopicWriter(self.folder / "telemetry") as writer:
+            writer.append(values)
+
+    def published(self, topic: str) -> list[bytes]:
+        """All complete lines of a topic."""
+        return [record.value for record in FileTopicReader(self.folder / topic, limits=_WIDE).read()[0]]
+
+    def start(self, *more: str) -> None:
+        """`rebalancer run`; what it prints is added to `log`."""
+        arguments = [argument for assignment in self._assignments for argument in ("--set", assignment)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cli.main", "run", *arguments, *more],
+                cwd=PROJECT,
+                env=_environment() | {_MARK: self._mark},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def drain(self, seconds: float = 240.0) -> None:
+        """Runs until all telemetry there is has been processed. Raises JobEnded."""
+        self.start("--drain")
+        try:
+            self.wait_until(lambda: self._process is not None and self._process.poll() == 0, seconds)
+        finally:
+            self.kill()
+
+    def wait_until(self, true: Callable[[], bool], seconds: float = 120.0) -> None:
+        """Looks often. Raises JobEnded when the job ends with an error, or `seconds` have passed."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            if self._process is None or self._process.poll() not in (None, 0):
+                raise JobEnded(f"the job has ended; its last words: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise JobEnded(f"nothing for {seconds:g} s; its last words: {self._last_words()}")
+            time.sleep(0.002)
+
+    def kill(self) -> int:
+        """SIGKILL to everything the run has started, Java and its Python workers too; how many processes that were."""
+        process, self._process = self._process, None
+        killed: set[int] = set()
+        while found := _marked(self._mark):
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= found
+        if process is not None:
+            process.wait()
+        return len(killed)
+
+    def running(self) -> set[int]:
+        """Processes of this job that are alive."""
+        return _marked(self._mark)
+
+    def _last_words(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")[-800:] if self.log.exists() else "none"
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without settings of the rebalancer, and with a Java for short runs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+    return kept | {"JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {_SHORT_RUN}".strip()}
+
+
+def _marked(mark: str) -> set[int]:
+    """Living processes whose environment carries the mark; those that have ended and wait for their parent have none."""
+    wanted, found = f"{_MARK}={mark}".encode(), set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if wanted in (entry / "environ").read_bytes():
+                    found.add(int(entry.name))
+    return found

@@ -1,0 +1,102 @@
+"""Thousands of illegal records in a recording: no decision changes, and each is on the rejected topic once, with its place and reason."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sinks.limits import DEFAULT_LIMITS
+from sinks.outputs import OutputRow
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from sinks.wire import decode_rejected
+from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
+from tests.faults.real_job import RealJob, recording
+from tests.illegal_records import CODES, oversized
+
+pytestmark = pytest.mark.faults
+
+RECORDINGS = ("modular-broker-joins", "modular-broker-killed")
+
+
+def plain(job: RealJob, log: Sequence[bytes]) -> list[OutputRow]:
+    """What the plain loop makes of a log in one segment."""
+    loop, rows, offset = PlainLoop(job.settings().engine), [], 0
+    for line in log:
+        rows += loop.feed(Position(job.telemetry_uri, 0, offset), line)
+        offset += len(line) + 1
+    return rows
+
+
+def values(rows: Sequence[OutputRow], *kinds: str) -> list[bytes]:
+    return [row.value for row in rows if row.kind in kinds]
+
+
+def check_rejected(told: Sequence[bytes], mixed: Mixed, topic: str) -> None:
+    """Every illegal record exactly once: its place, a code that fits its kind, a sentence, and its bytes (or their beginning)."""
+    bad = places(mixed)
+    rows = [decode_rejected(value) for value in told]
+    assert sorted(row.offset for row in rows) == sorted(bad), "some illegal record is missing, told twice, or a legal one was rejected"
+    for row in rows:
+        record = bad[row.offset]
+        kept = record.line if len(record.line) <= DEFAULT_LIMITS.max_record_bytes else record.line[: DEFAULT_LIMITS.kept_bytes]
+        assert row.code in record.codes, f"{record.kind} at {row.offset}: {row.code}: {row.text}"
+        assert (row.topic, row.partition, row.original, row.size) == (topic, 0, kept, len(record.line))
+        assert len(row.text) > 20
+        assert "Traceback" not in row.text
+
+
+def check_plain(job: RealJob, legal: Sequence[bytes], mixed: Mixed) -> None:
+    clean, rows = plain(job, legal), plain(job, lines(mixed))
+    assert values(clean, "rounds")
+    assert not values(clean, "rejected")
+    assert values(rows, "commands", "rounds") == values(clean, "commands", "rounds")
+    check_rejected(values(rows, "rejected"), mixed, job.telemetry_uri)
+
+
+def of_50_mib() -> Bad:
+    [kind, line] = oversized(random.Random(50), recording(RECORDINGS[0])[1], 50 * 2**20)
+    return Bad(kind, line, CODES[kind])
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_2000_illegal_records_change_nothing_wherever_they_lie(tmp_path: Path, name: str, placement: str) -> None:
+    legal = recording(name)
+    check_plain(RealJob(tmp_path), legal, mix(legal, 2_000, seed=len(placement), placement=placement))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(RECORDINGS),
+    st.integers(0, 2**32),
+    st.sampled_from(PLACEMENTS),
+    st.integers(1, 120),
+    st.sampled_from(("threshold", "avg")),
+)
+def test_any_mixture_of_illegal_records_changes_nothing(name: str, seed: int, placement: str, count: int, strategy: str) -> None:
+    legal = recording(name)[: 20 + seed % 180]
+    check_plain(RealJob(Path("/nowhere"), strategy), legal, mix(legal, count, seed, placement))
+
+
+def test_a_record_of_50_mib_is_one_rejected_record(tmp_path: Path) -> None:
+    legal = recording(RECORDINGS[0])
+    check_plain(RealJob(tmp_path), legal, mix(legal, 0, 3, "scattered", more=[of_50_mib()]))
+
+
+@pytest.mark.spark
+def test_2000_illegal_records_and_one_of_50_mib_change_nothing_in_the_real_job(tmp_path: Path) -> None:
+    legal = recording(RECORDINGS[1])
+    mixed = mix(legal, 2_000, seed=1, placement="scattered", more=[of_50_mib()])
+    job = RealJob(tmp_path, max_records_per_batch=700)
+    job.publish(lines(mixed))
+    job.drain()
+    clean = plain(job, legal)
+    assert job.published("commands") == values(clean, "commands")
+    assert job.published("rounds") == values(clean, "rounds")
+    check_rejected(job.published("rejected"), mixed, job.telemetry_uri)
