@@ -123,6 +123,6 @@ class AvgShedder:
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
         leaving = [transfer(names[at], metric[found.rows[at]], pair=pair, hits=hits, need=need, settings=self.settings) for at in picked]
-        others = sorted(name for position, name in enumerate(names) if position not in frozenset(picked))
+        others = [name for position, name in enumerate(names) if position not in frozenset(picked)]
         skips = [*must_stay(source, found), *bundles_left_alone(source, "does-not-fit", need.rest, others)]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]

@@ -127,8 +127,8 @@ def ordinary_bundles(broker: BrokerLoad) -> int:
 
 
 def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) -> list[Skip]:
-    """The skip that all these bundles share; none for no bundles."""
-    return [Skip("bundle", tuple(names), code, text, broker)] if names else []
+    """The skip that all these bundles share, by name; none for no bundles."""
+    return [Skip("bundle", tuple(sorted(names)), code, text, broker)] if names else []
 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:

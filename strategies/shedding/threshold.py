@@ -173,7 +173,7 @@ def _relieve(
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}
     leaving = _picked(movable, reason.minimum, evening)
-    staying = {name: load for name, load in sorted(movable.items()) if name not in leaving}
+    staying = {name: load for name, load in movable.items() if name not in leaving}
     decisions = [reason.decision(name, source.name, movable[name]) for name in leaving]
     skips = [*must_stay(source.name, found), *_left_alone(source.name, staying, reason, evening)]
     return decisions, skips if decisions else [nothing_may_leave(source.name, reason), *skips]
