@@ -158,11 +158,14 @@ class ClusterMemory:
     """What strategies remember about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
 
     `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see AvgShedder) to a broker.
+    `rotation`, `turn`: the brokers that take bundles one after the other, and whose turn it is (RoundRobinBrokerSelector).
     """
 
     hits: int = 0
     planned: Mapping[str, str] = field(default_factory=dict)
     table_sizes: Mapping[str, int] = field(default_factory=dict)
+    rotation: tuple[str, ...] = ()
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

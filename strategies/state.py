@@ -99,7 +99,7 @@ def from_bytes(data: bytes) -> ClusterState:
         in_flight={bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
-        memory=ClusterMemory(**tree["memory"]),
+        memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
         **{
             name: tree[name]
             for name in ("round", "round_at_ms", "sweep_at_ms", "joined", "live", "reported", "cooling", "missing", "gone", "policies")
