@@ -1,0 +1,177 @@
+"""`rebalancer conformance`: what it prints, how it exits, and that neither a changed vector nor a damaged file slips through."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import app
+
+VECTORS = Path(__file__).parents[1] / "data" / "vectors"
+THRESHOLD = VECTORS / "shedding" / "ThresholdShedder.jsonl.gz"
+AVG = VECTORS / "shedding" / "AvgShedder.jsonl.gz"
+
+
+def conformance(*words: object) -> Result:
+    return CliRunner().invoke(app, ["conformance", *map(str, words)])
+
+
+def cases(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+def written(folder: Path, *lines: object, name: str = "vectors.jsonl") -> Path:
+    """A file of these cases; text is written as it is."""
+    file = folder / name
+    file.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return file
+
+
+def changed(folder: Path, source: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The first case of a file that unloads something, with its answers changed by hand."""
+    case = next(case for case in cases(source) if any(answer["unloads"] for answer in case["expect"]["rounds"]))
+    change(next(answer for answer in case["expect"]["rounds"] if answer["unloads"]))
+    return written(folder, case)
+
+
+def test_an_identical_file_exits_0_and_says_so() -> None:
+    result = conformance(THRESHOLD)
+    assert result.exit_code == 0
+    assert "34 of 34 cases identical, 0 different" in result.stdout
+
+
+def test_json_carries_the_counts() -> None:
+    result = conformance(AVG, "--json")
+    report = json.loads(result.stdout)
+    wanted = {"v": 1, "suite": "shedding", "strategy": "AvgShedder", "total": 45, "identical": 45, "different": 0}
+    assert result.exit_code == 0
+    assert {key: report[key] for key in wanted} == wanted
+
+
+def test_strategies_of_later_versions_are_counted_apart() -> None:
+    report = json.loads(conformance(VECTORS / "worked.jsonl.gz", "--json").stdout)
+    assert (report["total"], report["identical"]) == (75, 21)
+    assert report["not_in_this_version"]["transfer/TransferShedder"] == 21
+    assert "not in this version: placement/LeastLongTermMessageRate (3)" in conformance(VECTORS / "worked.jsonl.gz").stdout
+
+
+def test_list_names_every_case() -> None:
+    lines = conformance(VECTORS / "worked.jsonl.gz", "--list").stdout.splitlines()
+    assert "identical           worked/T1 (shedding/ThresholdShedder, 1 rounds)" in lines
+    assert "not in this version worked/O1 (shedding/OverloadShedder, 0 rounds)" in lines
+
+
+def last_bit(answer: dict[str, Any]) -> None:
+    broker = next(iter(answer["ema"]))
+    answer["ema"][broker] *= 1 + 2**-52
+
+
+def swapped_brokers(answer: dict[str, Any]) -> None:
+    answer["unloads"].reverse()
+
+
+def swapped_bundles(answer: dict[str, Any]) -> None:
+    answer["unloads"][0][1].reverse()
+
+
+def one_more_hit(answer: dict[str, Any]) -> None:
+    answer["hitLow"]["b1:1"] = answer["hitLow"].get("b1:1", 0) + 1
+
+
+def other_target(answer: dict[str, Any]) -> None:
+    answer["targets"] = dict.fromkeys(answer["targets"], "elsewhere:1")
+
+
+def lost_plan(answer: dict[str, Any]) -> None:
+    del answer["plan"]
+
+
+def unknown_field(answer: dict[str, Any]) -> None:
+    answer["error"] = "java.lang.NullPointerException"
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "field"),
+    [
+        (THRESHOLD, last_bit, "ema["),
+        (THRESHOLD, unknown_field, "error"),
+        (AVG, one_more_hit, "hitLow["),
+        (AVG, other_target, "targets["),
+        (AVG, lost_plan, "plan"),
+    ],
+)
+def test_a_vector_changed_by_hand_exits_5_and_shows_where(
+    tmp_path: Path, source: Path, change: Callable[[dict[str, Any]], None], field: str
+) -> None:
+    file = changed(tmp_path, source, change)
+    result = conformance(file, "--first", 2)
+    assert result.exit_code == 5
+    assert f"round {1 + next(i for i, a in enumerate(cases_of(file)) if a['unloads'])}, {field}" in result.stdout
+    assert "expected" in result.stdout
+    assert conformance(file, "--json").exit_code == 5
+
+
+def cases_of(file: Path) -> list[dict[str, Any]]:
+    answers: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["expect"]["rounds"]
+    return answers
+
+
+@pytest.mark.parametrize("change", [swapped_brokers, swapped_bundles])
+def test_order_counts(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    def several(answer: dict[str, Any]) -> bool:
+        return len(answer["unloads"]) > 1 and len(answer["unloads"][0][1]) > 1
+
+    case = next(case for case in cases(THRESHOLD) if any(map(several, case["expect"]["rounds"])))
+    change(next(answer for answer in case["expect"]["rounds"] if several(answer)))
+    assert conformance(written(tmp_path, case)).exit_code == 5
+
+
+def test_plain_lines_are_read_too(tmp_path: Path) -> None:
+    assert conformance(written(tmp_path, *cases(THRESHOLD)[:3])).exit_code == 0
+
+
+SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "id": "x", "conf": {}, "rounds": [], "expect": {"rounds": []}}
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "line 2: not JSON"),
+        ('{"suite":"shedding"}', "line 2: not a case of this form: Object missing required field `strategy`"),
+        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is not known; there are shedding"),
+        (json.dumps({**SOUND, "strategy": "BestShedder"}), "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder"),
+        (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
+        (json.dumps({**SOUND, "rounds": [{"brokers": {"b": {"cpu": {"usage": "much"}}}}]}), "$.rounds[0].brokers[...].cpu.usage"),
+    ],
+)
+def test_a_file_that_cannot_be_compared_exits_2_and_names_the_line(tmp_path: Path, line: str, complaint: str) -> None:
+    result = conformance(written(tmp_path, SOUND, line))
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:200], lambda data: data[:100] + b"\0" * 50 + data[150:], lambda _: b"{}"])
+def test_damaged_gzip_data_exits_2(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    file = tmp_path / "vectors.jsonl.gz"
+    file.write_bytes(damage(THRESHOLD.read_bytes()))
+    result = conformance(file)
+    assert result.exit_code == 2
+    assert "get the file again" in result.stderr
+
+
+def test_missing_and_empty_files_and_folders_exit_2(tmp_path: Path) -> None:
+    assert conformance(tmp_path / "nowhere.jsonl").exit_code == 2
+    assert conformance(tmp_path).exit_code == 2
+    assert "holds no case" in conformance(written(tmp_path)).stderr
+
+
+def test_a_file_about_later_versions_only_exits_2(tmp_path: Path) -> None:
+    result = conformance(written(tmp_path, {**SOUND, "strategy": "OverloadShedder"}))
+    assert result.exit_code == 2
+    assert "shedding/OverloadShedder is not in this version" in result.stderr
