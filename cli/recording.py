@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from cli.stopping import Stop
 from sinks.file_topic import FileTopicReader
 from sinks.recording import write_recording
 
@@ -36,12 +33,6 @@ class Recorded:
     stopped_by: str
 
 
-class Stop(threading.Event):
-    """Set by SIGTERM and SIGINT; remembers which."""
-
-    by = ""
-
-
 def record(reader: FileTopicReader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None]) -> Recorded:
     """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error. Raises SinkError."""
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
@@ -58,23 +49,6 @@ def record(reader: FileTopicReader, target: Path, patience: Patience, stop: Stop
     finally:
         part.unlink(missing_ok=True)
     return Recorded(records, size, stop.by)
-
-
-@contextmanager
-def stopping() -> Iterator[Stop]:
-    """A Stop that is set by SIGTERM and SIGINT while this lasts."""
-    stop = Stop()
-
-    def ask(number: int, _frame: Any) -> None:
-        stop.by = signal.Signals(number).name
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _blocks(reader: FileTopicReader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from cli import console, exits, options
-from cli.recording import ENDINGS, Patience, stopping
+from cli.recording import ENDINGS, Patience
 from cli.recording import record as copy
+from cli.stopping import stopping
 from sinks.file_topic import FileTopicReader
 from sinks.limits import WireLimits
 from sinks.topic_uri import TopicUri, parse_topic

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli import console, exits, options
+from cli.stopping import stopping
 
 app = typer.Typer()
 
@@ -41,14 +42,17 @@ def run(
         topics__rounds=rounds,
         topics__rejected=rejected,
     )
-    settings = options.settings(config, overrides, *places)
-    from streaming.job import run_job
+    with stopping() as stop:
+        settings = options.settings(config, overrides, *places)
+        from streaming.job import run_job
 
-    console.progress(f"starting: {settings.engine.strategy} ({settings.engine.mode}) on {settings.job.topics.telemetry}")
-    result = run_job(settings.job, settings.engine, drain=drain, on_progress=lambda progress: console.progress(progress.line()))
+        console.progress(f"starting: {settings.engine.strategy} ({settings.engine.mode}) on {settings.job.topics.telemetry}")
+        tell = console.progress
+        result = run_job(settings.job, settings.engine, drain=drain, on_progress=lambda batch: tell(batch.line()), stop=stop)
+    stopped_by = stop.by or result.stopped_by
     written = result.written
     console.progress(
-        f"stopped ({result.stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
+        f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
     )
-    if result.stopped_by == "SIGINT":
+    if stopped_by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)

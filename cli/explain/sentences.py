@@ -91,6 +91,7 @@ def when(ms: int) -> str:
 
 
 def points(fraction: float) -> str:
+    """A fraction in percentage points, one decimal."""
     return f"{fraction * 100:.1f}"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from cli.recording import Patience, Stop, record
+from cli.recording import Patience, record
+from cli.stopping import Stop, stopping
 from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.recording import open_recording
 from sinks.topic_uri import file_topic_uri
@@ -116,14 +117,15 @@ def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> Non
     assert list(open_recording(target)) == LINES
 
 
-def test_a_signal_is_a_stop_and_remembered(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.by = "SIGTERM"
-    stop.set()
-    before = time.monotonic()
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Signals) -> None:
+    topic(tmp_path, LINES)
+    before = signal.getsignal(number)
 
-    done = record(FileTopicReader(tmp_path / "none"), tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: None)
+    with stopping() as stop:
+        reader = FileTopicReader(tmp_path / "topic")
+        done = record(reader, tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: signal.raise_signal(number))
 
-    assert (done.records, done.stopped_by) == (0, "SIGTERM")
-    assert time.monotonic() - before < 5
-    assert (tmp_path / "copy.jsonl").read_bytes() == b""
+    assert (done.records, done.stopped_by) == (5, number.name)
+    assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
+    assert signal.getsignal(number) == before
