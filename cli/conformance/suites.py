@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
 from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
@@ -45,6 +46,10 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
         ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
         ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
+        ("filters", "antiAffinity"): FilterSuite(anti_affinity),
+        ("filters", "evenDistribution"): FilterSuite(even_distribution),
+        ("filters", "isolation"): FilterSuite(isolation),
+        ("filters", "topicCount"): FilterSuite(topic_count),
     }
 )
 

@@ -1,0 +1,1 @@
+"""Which brokers may take a bundle, and why the others may not."""

@@ -1,0 +1,71 @@
+"""Anti-affinity groups: namespaces of one group are spread over failure domains and brokers.
+
+Source of the rule: `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers` and `shouldAntiAffinityNamespaceUnload` of Pulsar 4.2.4. The
+modular load manager counts how many namespaces of the group a broker serves, the extensible one how many of their bundles it owns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from strategies.filters.contract import Refusal, Refused
+
+#: Where brokers that belong to no failure domain are counted.
+_NO_DOMAIN = "default"
+
+Counts = Mapping[str, int]
+
+
+def group_members(groups: Mapping[str, str], namespace: str) -> tuple[str, ...]:
+    """All namespaces in the group of a namespace, itself included; none without a group. Names of groups differ by more than case."""
+    group = groups.get(namespace, "")
+    if not group:
+        return ()
+    return tuple(other for other, name in groups.items() if name.lower() == group.lower())
+
+
+def namespaces_served(members: Sequence[str], brokers: Iterable[str], served: Callable[[str], Counts]) -> Counts:
+    """Broker → how many of the namespaces it serves at least one bundle of. `served`: broker → namespace → number of bundles."""
+    return {broker: sum(member in served(broker) for member in members) for broker in brokers}
+
+
+def bundles_owned(members: Sequence[str], brokers: Iterable[str], served: Callable[[str], Counts]) -> Counts:
+    """Broker → how many bundles of these namespaces it owns."""
+    return {broker: sum(served(broker).get(member, 0) for member in members) for broker in brokers}
+
+
+def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str] | None) -> Refused:
+    """Brokers outside the domains with the smallest sum of counts and, inside, those above the smallest count.
+
+    `counts`: broker → how much of the group it serves; `domains`: broker → failure domain, None when domains do not matter.
+    """
+    refused = {} if domains is None else dict(_in_crowded_domains(brokers, counts, domains))
+    rest = [broker for broker in brokers if broker not in refused]
+    least = min((counts.get(broker, 0) for broker in rest), default=0)
+    for broker in rest:
+        count = counts.get(broker, 0)
+        if count > least:
+            refused[broker] = Refusal("anti-affinity", f"serves {count} of the anti-affinity group, another broker only {least}")
+    return refused
+
+
+def may_leave(source: str, brokers: Sequence[str], counts: Counts) -> bool:
+    """Whether a bundle may be unloaded: not if it would have to come back, because all brokers serve equally many of the group."""
+    if not brokers:
+        return True
+    at_most = [counts.get(broker, 0) for broker in brokers]
+    least = min(at_most)
+    return least == 0 or counts.get(source, 0) > least or len(set(at_most)) > 1
+
+
+def _in_crowded_domains(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str]) -> Refused:
+    sums: Counter[str] = Counter()
+    for broker in brokers:
+        sums[domains.get(broker, _NO_DOMAIN)] += counts.get(broker, 0)
+    least = min(sums.values(), default=0)
+    return {
+        broker: Refusal("failure-domain", f"is in failure domain {domain}, which serves {sums[domain]} of the group, another only {least}")
+        for broker in brokers
+        if sums[domain := domains.get(broker, _NO_DOMAIN)] > least
+    }

@@ -1,0 +1,27 @@
+"""What every filter answers: the brokers that must not take a bundle, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a broker must not take a bundle: a stable code, and a sentence that reads on from the broker's name."""
+
+    code: str
+    text: str
+
+
+Refused = Mapping[str, Refusal]
+
+
+def remaining(brokers: Iterable[str], refused: Refused) -> tuple[str, ...]:
+    """The brokers that are not refused, in the given order."""
+    return tuple(broker for broker in brokers if broker not in refused)
+
+
+def namespace_of(bundle: str) -> str:
+    """`tenant/namespace` of `tenant/namespace/0x…_0x…`."""
+    return bundle.rpartition("/")[0]

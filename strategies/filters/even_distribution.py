@@ -1,0 +1,31 @@
+"""Even distribution: the bundles of one namespace are spread over brokers by number.
+
+Source of the rule: `LoadManagerShared.removeMostServicingBrokersForNamespace` of Pulsar 4.2.4, which only the modular load manager uses.
+It looks before load does, so a hot broker with few bundles of the namespace becomes the only choice; `no_less_even` is the repaired rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strategies.filters.contract import Refusal, Refused
+
+
+def uneven(brokers: Sequence[str], counts: Mapping[str, int]) -> Refused:
+    """Brokers that serve more bundles of the namespace than another one. `counts`: broker → such bundles."""
+    return _above(brokers, counts, min((counts.get(broker, 0) for broker in brokers), default=0))
+
+
+def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str | None) -> Refused:
+    """Brokers that would serve more bundles of the namespace after the move than the source serves now, unless nobody serves fewer."""
+    least = min((counts.get(broker, 0) for broker in brokers), default=0)
+    before = 0 if source is None else counts.get(source, 0)
+    return _above(brokers, counts, max(least, before - 1))
+
+
+def _above(brokers: Sequence[str], counts: Mapping[str, int], most: int) -> Refused:
+    return {
+        broker: Refusal("uneven", f"serves {count} bundles of the namespace already, {most} are allowed so that they stay evenly spread")
+        for broker in brokers
+        if (count := counts.get(broker, 0)) > most
+    }

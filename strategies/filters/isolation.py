@@ -1,0 +1,89 @@
+"""Namespace isolation: the brokers a policy reserves for a namespace, its standby brokers, and the shared ones for all others.
+
+Source of the rule: `SimpleResourceAllocationPolicies` and `LoadManagerShared.applyNamespacePolicies` of Pulsar 4.2.4. Patterns match
+the whole namespace and the whole host of a broker, the text before its last colon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strategies.filters.contract import Refusal, Refused
+from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
+
+_UNKNOWN = BrokerFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a broker is: `primary` or `secondary` for the governing policy, `shared` when no policy at all has it as primary."""
+
+    primary: bool
+    secondary: bool
+    shared: bool
+
+
+def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
+    """The first policy, in the order of the document, that matches the namespace; one with a fault might, so it counts as a match."""
+    for policy in policies.isolation:
+        if policy.fault is not None or _matches(policy.namespaces, namespace):
+            return policy
+    return None
+
+
+def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None) -> Role:
+    """The role of a broker under the governing policy (None for a namespace without)."""
+    host = broker.rpartition(":")[0] or broker
+    return Role(
+        policy is not None and _matches(policy.primary, host),
+        policy is not None and _matches(policy.secondary, host),
+        not any(_matches(other.primary, host) for other in policies.isolation),
+    )
+
+
+def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False) -> Refused:
+    """Brokers that the policies keep this namespace off. `non_persistent`: the bundle holds such topics."""
+    policy = governing(policies, namespace)
+    if policy is None:
+        return _not_shared(policies, brokers, non_persistent)
+    if policy.fault is not None:
+        refusal = Refusal(
+            "isolation-unreadable", f"may be out of bounds: isolation policy {policy.name} cannot be followed, {policy.fault}"
+        )
+        return dict.fromkeys(brokers, refusal)
+    return _not_of_policy(policies, policy, brokers)
+
+
+def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]) -> Refused:
+    roles = {broker: role_of(broker, policies, policy) for broker in brokers}
+    primaries = sum(role.primary for role in roles.values())
+    outside = Refusal("isolation-outside", f"is neither primary nor secondary of isolation policy {policy.name}")
+    waiting = Refusal(
+        "isolation-standby",
+        f"is secondary of isolation policy {policy.name}, which has {primaries} primary brokers and needs {policy.min_limit}",
+    )
+    refused = {}
+    for broker, role in roles.items():
+        if not role.primary and not role.secondary:
+            refused[broker] = outside
+        elif not role.primary and primaries >= policy.min_limit:
+            refused[broker] = waiting
+    return refused
+
+
+def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: bool) -> Refused:
+    refused = {}
+    kind = "non-persistent" if non_persistent else "persistent"
+    for broker in brokers:
+        facts = policies.brokers.get(broker, _UNKNOWN)
+        if not (facts.non_persistent if non_persistent else facts.persistent):
+            refused[broker] = Refusal("topics-not-served", f"does not serve {kind} topics")
+        elif not role_of(broker, policies, None).shared:
+            refused[broker] = Refusal("isolation-reserved", "is reserved for other namespaces by an isolation policy")
+    return refused
+
+
+def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in patterns)

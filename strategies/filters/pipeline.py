@@ -1,0 +1,230 @@
+"""All filters in Pulsar's order: which brokers may take a bundle, and for each of the others the first filter that refused it.
+
+Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and the broker filters of `ExtensibleLoadManagerImpl`, Pulsar
+4.2.4. In parity mode a filter may be forgotten where Java forgets it; in fixed mode a refused broker stays refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, namespaces_served
+from strategies.filters.contract import Refusal, Refused, namespace_of, remaining
+from strategies.filters.even_distribution import no_less_even, uneven
+from strategies.filters.isolation import isolated
+from strategies.filters.policies import PoliciesView
+from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
+from strategies.filters.versions import VersionError, draining, not_newest, not_newest_known, other_load_manager
+from strategies.settings import Mode, Setting
+
+LoadManager = Literal["modular", "extensible"]
+
+CLASS_OF = {
+    "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
+    "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
+}
+_SYSTEM = "pulsar/system"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSettings:
+    """Which brokers may take a bundle at all, with Pulsar's defaults."""
+
+    load_manager: Annotated[
+        LoadManager, Setting("Which load manager the brokers run; it decides the filters, their order, and how they count")
+    ] = "modular"
+    max_topics: Annotated[
+        int, Setting("A broker may not serve more topics than this", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
+    ] = 50_000
+    distribute_evenly: Annotated[
+        bool,
+        Setting(
+            "Whether the bundles of a namespace are spread over brokers by number (modular)",
+            "",
+            "loadBalancerDistributeBundlesEvenlyEnabled",
+        ),
+    ] = True
+    prefer_later_versions: Annotated[
+        bool, Setting("Whether only brokers of the newest version may take bundles", "", "preferLaterVersions")
+    ] = False
+    failure_domains: Annotated[
+        bool, Setting("Whether anti-affinity looks at failure domains before brokers", "", "failureDomainsEnabled")
+    ] = False
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What filters look at besides policies.
+
+    `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker → topics of bundles on their way
+    that `topics` does not count. All three are asked only for what a filter needs. `settling`: brokers that must not take part yet.
+    """
+
+    policies: PoliciesView
+    served: Callable[[str], Counts]
+    topics: Callable[[str], int]
+    arriving: Callable[[str], int] = lambda _: 0
+    settling: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The bundle a place is sought for. `source`: where it is now; `topics`: how many it has."""
+
+    bundle: str
+    source: str | None = None
+    topics: int = 0
+    non_persistent: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.bundle)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`: those that isolation allows.
+
+    `forgotten`: filters whose answer Java drops, with the reason (parity mode only).
+    """
+
+    brokers: tuple[str, ...]
+    refused: Refused
+    by_policy: tuple[str, ...]
+    forgotten: Mapping[str, str] = field(default_factory=dict)
+
+    def summary(self) -> str:
+        """`2 uneven, 1 isolation-outside`: how many brokers were refused for which reason."""
+        codes = [refusal.code for refusal in self.refused.values()]
+        return ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes))) or "no broker is there"
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The filters of one load manager."""
+
+    settings: FilterSettings
+    mode: Mode
+
+    def allowed(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+        """Which of these live brokers may take the bundle. Never raises on a legal input."""
+        if self.mode == "fixed":
+            return self._fixed(subject, brokers, fleet)
+        return (
+            self._modular(subject, brokers, fleet) if self.settings.load_manager == "modular" else self._extensible(subject, brokers, fleet)
+        )
+
+    def must_stay(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Refusal | None:
+        """Why the bundle must not leave its source, whatever place could be found for it; None when it may."""
+        source = subject.source or ""
+        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        elsewhere = remaining([broker for broker in brokers if broker != source], policy)
+        if not elsewhere:
+            return Refusal("no-broker-by-policy", "no other broker may serve its namespace by the isolation policies")
+        counts = self._group_counts(subject, brokers, fleet)
+        if counts is not None and not may_leave(source, remaining(brokers, policy), counts):
+            return Refusal("anti-affinity-even", "all brokers serve equally many namespaces of its anti-affinity group")
+        return None
+
+    def _modular(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        by_policy = remaining(brokers, policy)
+        screen = _Screen(by_policy, policy)
+        topics, arriving = _counted(by_policy, fleet.topics), _counted(by_policy, fleet.arriving)
+        screen.drop(too_many_topics(by_policy, topics, arriving, self.settings.max_topics))
+        self._spread(screen, subject, fleet)
+        if self.settings.distribute_evenly or subject.namespace == _SYSTEM:
+            screen.drop(uneven(screen.left, _bundles_of(subject.namespace, screen.left, fleet)))
+        screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["modular"]))
+        error = self._newest(screen, fleet)
+        if error is not None or not screen.left:
+            reason = error or "no broker passes all filters"
+            return Allowed(by_policy, policy, by_policy, {"all but isolation": reason})
+        return screen.answer(by_policy)
+
+    def _extensible(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+        screen = _Screen(tuple(brokers), {})
+        screen.drop(draining(screen.left, fleet.policies.brokers))
+        screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["extensible"]))
+        screen.drop(topics_at_limit(screen.left, _counted(screen.left, fleet.topics), self.settings.max_topics))
+        error = self._newest(screen, fleet)
+        self._spread(screen, subject, fleet)
+        screen.drop(isolated(fleet.policies, subject.namespace, screen.left, non_persistent=subject.non_persistent))
+        return screen.answer(screen.left, {} if error is None else {"version": error})
+
+    def _fixed(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+        """The filters of both load managers; isolation first, because its standby brokers depend on who is alive."""
+        facts = fleet.policies.brokers
+        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+        screen = _Screen(remaining(brokers, policy), policy)
+        screen.drop(_never(screen.left, subject.source, fleet.settling))
+        screen.drop(draining(screen.left, facts))
+        screen.drop(other_load_manager(screen.left, facts, CLASS_OF[self.settings.load_manager]))
+        topics = {broker: fleet.topics(broker) + fleet.arriving(broker) for broker in screen.left}
+        screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
+        if self.settings.prefer_later_versions:
+            screen.drop(not_newest_known(screen.left, facts))
+        self._spread(screen, subject, fleet)
+        if self.settings.load_manager == "modular" and self.settings.distribute_evenly:
+            counted = _bundles_of(subject.namespace, [*screen.left, *([subject.source] if subject.source else [])], fleet)
+            screen.drop(no_less_even(screen.left, counted, subject.source))
+        return screen.answer(remaining(brokers, policy))
+
+    def _newest(self, screen: _Screen, fleet: Fleet) -> str | None:
+        """Keeps the newest brokers if that is wanted; the reason when Java's filter fails instead."""
+        if not self.settings.prefer_later_versions:
+            return None
+        try:
+            screen.drop(not_newest(screen.left, fleet.policies.brokers))
+        except VersionError as error:
+            return str(error)
+        return None
+
+    def _spread(self, screen: _Screen, subject: Subject, fleet: Fleet) -> None:
+        counts = self._group_counts(subject, screen.left, fleet)
+        if counts is not None:
+            domains = fleet.policies.domains if self.settings.failure_domains and fleet.policies.domains else None
+            screen.drop(anti_affine(screen.left, counts, domains))
+
+    def _group_counts(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Counts | None:
+        """How many of the bundle's anti-affinity group each broker serves; None without a group."""
+        members = group_members(fleet.policies.groups, subject.namespace)
+        if not members:
+            return None
+        asked = dict.fromkeys([*brokers, *([subject.source] if subject.source else [])])
+        by_bundle = self.mode == "parity" and self.settings.load_manager == "extensible"
+        return (bundles_owned if by_bundle else namespaces_served)(members, asked, fleet.served)
+
+
+class _Screen:
+    """Brokers that are left while one filter after the other looks at them."""
+
+    def __init__(self, left: tuple[str, ...], refused: Refused) -> None:
+        self.left = left
+        self.refused = dict(refused)
+
+    def drop(self, refused: Refused) -> None:
+        self.refused.update(refused)
+        self.left = remaining(self.left, refused)
+
+    def answer(self, by_policy: tuple[str, ...], forgotten: Mapping[str, str] | None = None) -> Allowed:
+        return Allowed(self.left, self.refused, by_policy, forgotten or {})
+
+
+def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refused:
+    refused = {
+        broker: Refusal("settling", "took part in a move that no sample of it shows yet") for broker in brokers if broker in settling
+    }
+    if source is not None and source in brokers:
+        refused[source] = Refusal("source", "is where the bundle comes from")
+    return refused
+
+
+def _counted(brokers: Sequence[str], count: Callable[[str], int]) -> dict[str, int]:
+    return {broker: count(broker) for broker in brokers}
+
+
+def _bundles_of(namespace: str, brokers: Sequence[str], fleet: Fleet) -> dict[str, int]:
+    return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}

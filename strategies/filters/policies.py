@@ -1,0 +1,225 @@
+"""A cluster's policies as one typed value, read from the snapshot that telemetry carries.
+
+The snapshot is JSON, each part as Pulsar's admin API gives it:
+
+    {"isolation": [{"name": …, "namespaces": [regex], "primary": [regex], "secondary": [regex], "auto_failover_policy": {…}}, …],
+     "anti_affinity": {namespace: group}, "failure_domains": {domain: {"brokers": [broker]}}, "topic_counts": {bundle: number},
+     "brokers": {broker: {"version": …, "load_manager": …, "persistent": true, "non_persistent": true, "draining": false}}}
+
+Every part may be missing. `isolation` may also be an object of policies by name; the first one that fits governs, so its order counts.
+What cannot be read becomes a complaint and, for isolation, a policy with a fault: nobody knows whom it protects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from strategies.filters.java_regex import PatternError, compile_java
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPolicy:
+    """Namespaces that live on the primary brokers, and on the secondary ones while fewer than `min_limit` primaries are there.
+
+    `fault`: why the policy cannot be followed; None for a sound one.
+    """
+
+    name: str
+    namespaces: tuple[re.Pattern[str], ...] = ()
+    primary: tuple[re.Pattern[str], ...] = ()
+    secondary: tuple[re.Pattern[str], ...] = ()
+    min_limit: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """What a broker says of itself besides its load; None = not known."""
+
+    version: str | None = None
+    load_manager: str | None = None
+    persistent: bool = True
+    non_persistent: bool = True
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesView:
+    """All policies. `groups`: namespace → anti-affinity group; `domains`: broker → failure domain; `topics`: bundle → topic count.
+
+    `complaints`: one sentence per part that could not be read, each starting with its place in the snapshot.
+    """
+
+    isolation: tuple[IsolationPolicy, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    domains: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[str, BrokerFacts] = field(default_factory=dict)
+    complaints: tuple[str, ...] = ()
+
+
+def read_policies(snapshot: str | None) -> PoliciesView:
+    """The policies of a snapshot; none for None. Never raises: what is wrong stands in `complaints`."""
+    if snapshot is None:
+        return PoliciesView()
+    try:
+        tree = json.loads(snapshot)
+    except (ValueError, RecursionError) as error:
+        return _unreadable(f"the snapshot is not JSON ({error})")
+    if not isinstance(tree, dict):
+        return _unreadable(f"the snapshot must be an object, got {_shown(tree)}")
+    reader = _Reader()
+    return PoliciesView(
+        isolation=tuple(_isolation(reader, tree.get("isolation"))),
+        groups=dict(_groups(reader, tree.get("anti_affinity"))),
+        domains=_domains(reader, tree.get("failure_domains")),
+        topics=dict(_topics(reader, tree.get("topic_counts"))),
+        brokers=dict(_brokers(reader, tree.get("brokers"))),
+        complaints=tuple(reader.complaints),
+    )
+
+
+def isolation_policy(name: str, tree: object) -> IsolationPolicy:
+    """One isolation policy in the form of the admin API. Never raises: a policy that cannot be followed has a fault."""
+    if not isinstance(tree, dict):
+        return IsolationPolicy(name, fault=f"it must be an object, got {_shown(tree)}")
+    try:
+        namespaces, primary, secondary = (_patterns(tree, key) for key in ("namespaces", "primary", "secondary"))
+        return IsolationPolicy(name, namespaces, primary, secondary, _min_limit(tree.get("auto_failover_policy")))
+    except _Fault as error:
+        return IsolationPolicy(name, fault=str(error))
+
+
+class _Fault(Exception):
+    """Why an isolation policy cannot be followed."""
+
+
+class _Reader:
+    """Collects complaints while the parts are read."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+
+    def complain(self, place: str, sentence: str) -> None:
+        self.complaints.append(f"policies.{place}: {sentence}")
+
+    def entries(self, place: str, part: object) -> Iterator[tuple[str, Any]]:
+        """The entries of an object; nothing, and a complaint, for anything else."""
+        if isinstance(part, dict):
+            yield from part.items()
+        elif part is not None:
+            self.complain(place, f"must be an object, got {_shown(part)}")
+
+
+def _unreadable(sentence: str) -> PoliciesView:
+    return PoliciesView(isolation=(IsolationPolicy("*", fault=sentence),), complaints=(f"policies: {sentence}",))
+
+
+def _isolation(reader: _Reader, part: object) -> Iterator[IsolationPolicy]:
+    if part is not None and not isinstance(part, dict | list):
+        sentence = f"must be a list of policies, got {_shown(part)}"
+        reader.complain("isolation", sentence)
+        yield IsolationPolicy("*", fault=sentence)
+        return
+    for name, tree in _named(part):
+        policy = isolation_policy(name, tree)
+        if policy.fault is not None:
+            reader.complain(f"isolation.{name}", policy.fault)
+        yield policy
+
+
+def _named(part: dict[str, Any] | list[Any] | None) -> Iterator[tuple[str, object]]:
+    if isinstance(part, dict):
+        yield from part.items()
+        return
+    for position, tree in enumerate(part or ()):
+        name = tree.get("name") if isinstance(tree, dict) else None
+        yield (name if isinstance(name, str) else f"[{position}]"), tree
+
+
+def _patterns(tree: Mapping[str, object], key: str) -> tuple[re.Pattern[str], ...]:
+    texts = tree.get(key)
+    if not isinstance(texts, list):
+        raise _Fault(f"{key} must be a list of regular expressions, got {_shown(texts)}")
+    found = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise _Fault(f"{key} must hold regular expressions, got {_shown(text)}")
+        try:
+            found.append(compile_java(text))
+        except PatternError as error:
+            raise _Fault(f"{key} holds {_shown(text)}: {error}") from error
+    return tuple(found)
+
+
+def _min_limit(policy: object) -> int:
+    kind, parameters = (policy.get("policy_type"), policy.get("parameters")) if isinstance(policy, dict) else (None, None)
+    if kind != "min_available" or not isinstance(parameters, dict):
+        raise _Fault(f"auto_failover_policy must be of type min_available and have parameters, got {_shown(policy)}")
+    limit = parameters.get("min_limit")
+    if isinstance(limit, int) and not isinstance(limit, bool):
+        return limit
+    if isinstance(limit, str) and re.fullmatch(r"[+-]?[0-9]{1,9}", limit):
+        return int(limit)
+    raise _Fault(f"auto_failover_policy.parameters.min_limit must be a whole number, got {_shown(limit)}")
+
+
+def _groups(reader: _Reader, part: object) -> Iterator[tuple[str, str]]:
+    for namespace, group in reader.entries("anti_affinity", part):
+        if isinstance(group, str):
+            yield namespace, group
+        elif group is not None:
+            reader.complain(f"anti_affinity.{namespace}", f"must be the name of a group, got {_shown(group)}")
+
+
+def _domains(reader: _Reader, part: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for domain, value in reader.entries("failure_domains", part):
+        listed = value.get("brokers") if isinstance(value, dict) else value
+        if not isinstance(listed, list) or not all(isinstance(broker, str) for broker in listed):
+            reader.complain(f"failure_domains.{domain}", f"must list brokers, got {_shown(value)}")
+            continue
+        for broker in cast(list[str], listed):
+            name = _without_scheme(broker)
+            if found.setdefault(name, domain) != domain:
+                reader.complain(f"failure_domains.{domain}", f"{name} is in {found[name]} already; it stays there")
+    return found
+
+
+def _without_scheme(broker: str) -> str:
+    """Old domains name brokers by web address; they mean the broker of that host and port."""
+    return broker.removeprefix("http://").removeprefix("https://").rstrip("/")
+
+
+def _topics(reader: _Reader, part: object) -> Iterator[tuple[str, int]]:
+    for bundle, count in reader.entries("topic_counts", part):
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            yield bundle, count
+        else:
+            reader.complain(f"topic_counts.{bundle}", f"must be a number of topics, got {_shown(count)}")
+
+
+def _brokers(reader: _Reader, part: object) -> Iterator[tuple[str, BrokerFacts]]:
+    for broker, facts in reader.entries("brokers", part):
+        known: dict[str, Any] = {}
+        for key, value in reader.entries(f"brokers.{broker}", facts):
+            wanted = {"version": str, "load_manager": str, "persistent": bool, "non_persistent": bool, "draining": bool}.get(key)
+            if wanted is None or value is None:
+                continue
+            if isinstance(value, wanted):
+                known[key] = value
+            else:
+                kind = "a text" if wanted is str else "true or false"
+                reader.complain(f"brokers.{broker}.{key}", f"must be {kind}, got {_shown(value)}")
+        yield broker, BrokerFacts(**known)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

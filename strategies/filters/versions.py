@@ -1,0 +1,75 @@
+"""Brokers of the newest version, brokers with the same load manager, brokers that are not about to leave.
+
+Source of the rule: `BrokerVersionFilter` and `BrokerLoadManagerClassFilter` of Pulsar 4.2.4; versions are compared as semantic versioning
+says (https://semver.org): a pre-release is older than its release, build metadata does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from strategies.filters.contract import Refusal, Refused
+from strategies.filters.policies import BrokerFacts
+
+_SEMANTIC = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+_UNKNOWN = BrokerFacts()
+
+#: Sorts like the version: three numbers, release after pre-releases, the parts of the pre-release (numbers before words).
+VersionKey = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
+
+
+class VersionError(ValueError):
+    """A broker whose version is missing or no semantic version; Pulsar's filter then filters nothing."""
+
+
+def version_key(version: str) -> VersionKey:
+    """A key that sorts versions. Raises VersionError."""
+    found = _SEMANTIC.fullmatch(version)
+    if found is None:
+        raise VersionError(f"{version!r} is no semantic version")
+    major, minor, patch, early = found.groups()
+    parts = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in (early or "").split("."))
+    return int(major), int(minor), int(patch), early is None, parts
+
+
+def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+    """Brokers whose version is older than another's. Raises VersionError when one of them is not known."""
+    keys = {broker: version_key(facts.get(broker, _UNKNOWN).version or "") for broker in brokers}
+    newest = max(keys.values(), default=None)
+    return {broker: _older(facts[broker].version) for broker in brokers if keys[broker] != newest}
+
+
+def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+    """Fixed: as `not_newest`; a broker whose version cannot be read is refused, unless that is true of all."""
+    keys: dict[str, VersionKey] = {}
+    for broker in brokers:
+        try:
+            keys[broker] = version_key(facts.get(broker, _UNKNOWN).version or "")
+        except VersionError:
+            continue
+    if not keys:
+        return {}
+    newest = max(keys.values())
+    return {broker: _older(facts.get(broker, _UNKNOWN).version) for broker in brokers if keys.get(broker) != newest}
+
+
+def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts], load_manager: str) -> Refused:
+    """Brokers known to run another load manager than the one given by its class name."""
+    return {
+        broker: Refusal("other-load-manager", f"runs another load manager, {named}")
+        for broker in brokers
+        if (named := facts.get(broker, _UNKNOWN).load_manager) is not None and named != load_manager
+    }
+
+
+def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+    """Brokers that are about to be shut down."""
+    refusal = Refusal("draining", "is being drained")
+    return {broker: refusal for broker in brokers if facts.get(broker, _UNKNOWN).draining}
+
+
+def _older(version: str | None) -> Refusal:
+    if version is None:
+        return Refusal("older-version", "runs an unknown version, while others are known to run the newest")
+    return Refusal("older-version", f"runs {version}, and others a newer version")
