@@ -15,10 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
-from cli.settings.load import Settings, load
+from cli.settings.load import load
 from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.limits import WireLimits
 from sinks.topic_uri import file_topic_uri
+from strategies.engine import EngineSettings
 
 PROJECT = Path(__file__).parents[2]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -52,11 +53,18 @@ def recording(name: str) -> list[bytes]:
     return gzip.decompress((PROJECT / "tests" / "data" / "recordings" / f"{name}.jsonl.gz").read_bytes()).splitlines()
 
 
+def eager(strategy: str) -> EngineSettings:
+    """What every job here decides by."""
+    return load(None, {}, (*_EAGER, f"shedding.strategy={strategy}")).engine
+
+
 class RealJob:
     """Topics, checkpoint and settings below one folder; at most one process at a time. Leaving the context kills what still runs."""
 
     def __init__(self, folder: Path, strategy: str = "threshold", max_records_per_batch: int = 5_000) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self.engine = eager(strategy)
         self.checkpoint = folder / "checkpoint"
         self.telemetry_uri = file_topic_uri(folder / "telemetry")
         self.log = folder / "job.log"
@@ -75,10 +83,6 @@ class RealJob:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.kill()
-
-    def settings(self) -> Settings:
-        """The settings as the job reads them."""
-        return load(None, {}, self._assignments)
 
     def publish(self, values: Sequence[bytes]) -> None:
         with FileTopicWriter(self.folder / "telemetry") as writer:

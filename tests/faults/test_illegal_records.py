@@ -15,8 +15,9 @@ from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
 from sinks.position import Position
 from sinks.wire import decode_rejected
+from strategies.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
-from tests.faults.real_job import RealJob, recording
+from tests.faults.real_job import RealJob, eager, recording
 from tests.illegal_records import CODES, oversized
 
 pytestmark = pytest.mark.faults
@@ -24,11 +25,11 @@ pytestmark = pytest.mark.faults
 RECORDINGS = ("modular-broker-joins", "modular-broker-killed")
 
 
-def plain(job: RealJob, log: Sequence[bytes]) -> list[OutputRow]:
+def plain(engine: EngineSettings, log: Sequence[bytes], topic: str = "t") -> list[OutputRow]:
     """What the plain loop makes of a log in one segment."""
-    loop, rows, offset = PlainLoop(job.settings().engine), [], 0
+    loop, rows, offset = PlainLoop(engine), [], 0
     for line in log:
-        rows += loop.feed(Position(job.telemetry_uri, 0, offset), line)
+        rows += loop.feed(Position(topic, 0, offset), line)
         offset += len(line) + 1
     return rows
 
@@ -51,12 +52,12 @@ def check_rejected(told: Sequence[bytes], mixed: Mixed, topic: str) -> None:
         assert "Traceback" not in row.text
 
 
-def check_plain(job: RealJob, legal: Sequence[bytes], mixed: Mixed) -> None:
-    clean, rows = plain(job, legal), plain(job, lines(mixed))
+def check_plain(engine: EngineSettings, legal: Sequence[bytes], mixed: Mixed) -> None:
+    clean, rows = plain(engine, legal), plain(engine, lines(mixed))
     assert values(clean, "rounds")
     assert not values(clean, "rejected")
     assert values(rows, "commands", "rounds") == values(clean, "commands", "rounds")
-    check_rejected(values(rows, "rejected"), mixed, job.telemetry_uri)
+    check_rejected(values(rows, "rejected"), mixed, "t")
 
 
 def of_50_mib() -> Bad:
@@ -66,9 +67,9 @@ def of_50_mib() -> Bad:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_2000_illegal_records_change_nothing_wherever_they_lie(tmp_path: Path, name: str, placement: str) -> None:
+def test_2000_illegal_records_change_nothing_wherever_they_lie(name: str, placement: str) -> None:
     legal = recording(name)
-    check_plain(RealJob(tmp_path), legal, mix(legal, 2_000, seed=len(placement), placement=placement))
+    check_plain(eager("threshold"), legal, mix(legal, 2_000, seed=len(placement), placement=placement))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -81,12 +82,12 @@ def test_2000_illegal_records_change_nothing_wherever_they_lie(tmp_path: Path, n
 )
 def test_any_mixture_of_illegal_records_changes_nothing(name: str, seed: int, placement: str, count: int, strategy: str) -> None:
     legal = recording(name)[: 20 + seed % 180]
-    check_plain(RealJob(Path("/nowhere"), strategy), legal, mix(legal, count, seed, placement))
+    check_plain(eager(strategy), legal, mix(legal, count, seed, placement))
 
 
-def test_a_record_of_50_mib_is_one_rejected_record(tmp_path: Path) -> None:
+def test_a_record_of_50_mib_is_one_rejected_record() -> None:
     legal = recording(RECORDINGS[0])
-    check_plain(RealJob(tmp_path), legal, mix(legal, 0, 3, "scattered", more=[of_50_mib()]))
+    check_plain(eager("threshold"), legal, mix(legal, 0, 3, "scattered", more=[of_50_mib()]))
 
 
 @pytest.mark.spark
@@ -96,7 +97,7 @@ def test_2000_illegal_records_and_one_of_50_mib_change_nothing_in_the_real_job(t
     job = RealJob(tmp_path, max_records_per_batch=700)
     job.publish(lines(mixed))
     job.drain()
-    clean = plain(job, legal)
+    clean = plain(job.engine, legal)
     assert job.published("commands") == values(clean, "commands")
     assert job.published("rounds") == values(clean, "rounds")
     check_rejected(job.published("rejected"), mixed, job.telemetry_uri)
