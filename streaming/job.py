@@ -31,7 +31,7 @@ from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 
 _LOOK_EVERY_S = 0.1
-_LAST_EVENT_S = 5.0
+_LAST_EVENT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from streaming.columns import BROKER_VALUE, broker_row, broker_state
 
 def a_broker(memory: BrokerMemory) -> BrokerState:
     resources = [Resource(1.5 * i, 100.0 + i) for i in range(5)]
-    figures = Figures(*resources, Traffic(1.0, 2.0, 3.0, 4.0), 64)  # type: ignore[arg-type]
+    figures = Figures(*resources, Traffic(1.0, 2.0, 3.0, 4.0), 64)  # type: ignore[arg-type, call-arg]
     return BrokerState("b:1", 3, 10, 2, 11, 12, 3, 14, "digest", "of bundles", figures, memory)
 
 

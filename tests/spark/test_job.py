@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,34 +65,38 @@ def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("name", "strategy", "records", "partitions"),
-    [
-        ("modular-broker-joins", "avg", 1, 1),
-        ("modular-broker-joins", "threshold", 7, 3),
-        ("modular-broker-joins", "threshold", 1000, 1),
-        ("modular-broker-killed", "threshold", 7, 1),
-        ("modular-broker-killed", "avg", 1000, 3),
-    ],
-)
-def test_a_recording_gives_the_bytes_of_the_plain_loop(
-    spark: SparkSession, workshop: Workshop, name: str, strategy: str, records: int, partitions: int
-) -> None:
-    lines = recording(name)
+@dataclass(frozen=True)
+class Cut:
+    """How a recording is cut into micro-batches. `first`: only so many records of it, where batches are tiny."""
+
+    name: str
+    strategy: str
+    records: int
+    partitions: int
+    first: int = 1_000
+
+
+CUTS = [
+    Cut("modular-broker-joins", "avg", 1, 1, first=80),
+    Cut("modular-broker-joins", "threshold", 7, 3),
+    Cut("modular-broker-joins", "avg", 1000, 1),
+    Cut("modular-broker-killed", "threshold", 1, 3, first=60),
+    Cut("modular-broker-killed", "avg", 7, 1),
+    Cut("modular-broker-killed", "threshold", 1000, 3),
+]
+WHOLE = [Cut(name, "threshold", 1, partitions) for name in ("modular-broker-joins", "modular-broker-killed") for partitions in (1, 3)]
+
+
+@pytest.mark.parametrize("cut", [*CUTS, *(pytest.param(cut, marks=pytest.mark.slow) for cut in WHOLE)], ids=str)
+def test_a_recording_gives_the_bytes_of_the_plain_loop(spark: SparkSession, workshop: Workshop, cut: Cut) -> None:
+    lines = recording(cut.name)[: cut.first]
     workshop.put(lines)
-    progress = drain(spark, workshop, eager(strategy), max_records_per_batch=records, shuffle_partitions=partitions)
-    full, rest = divmod(len(lines), records)
-    assert [batch.records for batch in progress] == [records] * full + [rest] * (rest > 0)
-    expected = workshop.expected(eager(strategy))
-    assert len(expected["commands"]) > 10
-    assert workshop.published() == expected
-
-
-def test_one_record_at_a_time_and_three_partitions(spark: SparkSession, workshop: Workshop) -> None:
-    workshop.put(recording("modular-broker-killed")[:60])
-    drain(spark, workshop, eager(), max_records_per_batch=1, shuffle_partitions=3)
-    expected = workshop.expected(eager())
-    assert len(expected["rounds"]) >= 3
+    engine = eager(cut.strategy)
+    progress = drain(spark, workshop, engine, max_records_per_batch=cut.records, shuffle_partitions=cut.partitions)
+    full, rest = divmod(len(lines), cut.records)
+    assert [batch.records for batch in progress] == [cut.records] * full + [rest] * (rest > 0)
+    expected = workshop.expected(engine)
+    assert expected["commands"]
     assert workshop.published() == expected
 
 

@@ -1,0 +1,92 @@
+"""The commands that need Spark: a replay through it equals the plain loop, and run, state, explain and doctor work together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from cli.replay import decisions, plain
+from cli.replay import spark as through_spark
+from sinks.file_topic import FileTopicWriter
+from strategies.engine import EngineSettings
+from streaming.job import JobResult, run_job
+from streaming.output import Written
+from streaming.settings import JobSettings
+from tests.telemetry_lines import load_report, sweep
+from tests.unit.test_cli_replay import EAGER_WORDS, uneven
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+
+
+def mixed() -> list[bytes]:
+    """Two clusters, records that cannot be decoded, one that comes too late, and one that comes twice."""
+    pairs = zip(uneven("zebra", 4), uneven("ant", 4), strict=True)
+    lines = list(chain.from_iterable(pairs))
+    late = load_report("hot:1", 0, cluster="ant")
+    return [b"oops", *lines[:9], b"", lines[2], b'{"v":1,"kind":"?","cluster":"ant"}', *lines[9:], late, sweep(999, "x", cluster="\x07")]
+
+
+@pytest.mark.parametrize(("records", "partitions"), [(7, 1), (1000, 3)])
+def test_a_replay_through_spark_writes_the_same_three_files(spark: SparkSession, tmp_path: Path, records: int, partitions: int) -> None:
+    job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
+    lines, engine = mixed(), EngineSettings()
+
+    by_loop = plain.decide(lines, "log.jsonl", engine, job.wire)
+    by_spark = through_spark.decide(lines, "log.jsonl", engine, job, lambda _: None, run=partial(run_job, session=spark))
+
+    files = {}
+    for name, answers in (("loop", by_loop), ("spark", by_spark)):
+        written = decisions.write(decisions.collect(chain.from_iterable(answers)), tmp_path / name)
+        files[name] = {kind: path.read_bytes() for kind, path in written.items()}
+    assert files["loop"] == files["spark"]
+    assert files["loop"]["rejected"].count(b"\n") == 6
+    assert files["loop"]["rounds"].count(b"\n") == 8
+
+
+def test_a_replay_that_is_interrupted_shows_no_half_result() -> None:
+    def stopped(*_: object, **__: object) -> JobResult:
+        return JobResult("SIGINT", Written())
+
+    with pytest.raises(KeyboardInterrupt):
+        list(through_spark.decide([], "log.jsonl", EngineSettings(), JobSettings(), lambda _: None, run=stopped))
+
+
+@pytest.mark.slow
+def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path / "telemetry") as topic:
+        topic.append(uneven(rounds=3))
+    names = ("telemetry", "commands", "rounds", "rejected")
+    settings = [f"job.checkpoint={tmp_path / 'checkpoint'}", *(f"topics.{name}=file://{tmp_path / name}" for name in names)]
+    words = [*EAGER_WORDS, *chain.from_iterable(("--set", setting) for setting in settings)]
+
+    ran = rebalancer("run", "--drain", *words)
+    state = rebalancer("state", "--json", str(tmp_path / "checkpoint"))
+    explained = rebalancer("explain", "hot:1", *words)
+    doctor = rebalancer("doctor", "--json", *words)
+
+    assert (ran.returncode, ran.stdout) == (0, b"")
+    assert b"stopped (drained) after 3 rounds" in ran.stderr
+    brokers = {row["broker"]: row for row in orjson.loads(state.stdout)["brokers"]}
+    assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (["hot:1", "idle:1"], 3, 2000)
+    assert explained.stdout.startswith(b"broker hot:1\n  round 1 of c, ")
+    findings = {finding["check"]: finding["status"] for finding in orjson.loads(doctor.stdout)["findings"]}
+    assert set(findings.values()) == {"ok"}
+    assert "spark start" in findings
+
+
+def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """The command line in a process of its own, as Spark is started once per process."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *words], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
+    )
