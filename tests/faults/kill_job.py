@@ -3,7 +3,8 @@
     python -m tests.faults.kill_job --kills 20 --seed 7 RECORDING
 
 Each life of the job ends by SIGKILL of the driver, Java and the Python workers at a moment drawn from the seed: while Spark starts, in
-the middle of a micro-batch, or just when a micro-batch has begun to append to a topic. The next life goes on from the checkpoint.
+the middle of a micro-batch, or just when a micro-batch has begun to append to a topic. The publisher dies along with it, in the middle
+of a line. The next life goes on from the checkpoint, the next publisher repeats its line.
 Needs Linux, Java 17 or newer, and about 15 s per kill. Exit code 0: nothing was lost, nothing differs; 1: something does.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -49,7 +51,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a kill hit: how many processes, and whether a micro-batch was begun and not committed."""
+    """What a kill hit: how many processes, and whether this life had begun a micro-batch and not committed it."""
 
     kill: Kill
     processes: int
@@ -86,10 +88,11 @@ def run(folder: Path, lines: Sequence[bytes], kills: Sequence[Kill], say: Say = 
     with RealJob(folder / "killed", max_records_per_batch=max(1, len(pieces[0]) // _BATCHES_PER_LIFE)) as job:
         for number, (kill, piece) in enumerate(zip(kills, pieces, strict=False), 1):
             deaths.append(_live_and_die(job, piece, kill))
+            job.tear(pieces[number][0])
             say(f"kill {number}: {_told(deaths[-1])}")
         job.publish(pieces[-1])
         job.drain()
-        reference = _undisturbed(folder / "undisturbed", lines, job) if spark_reference else _by_plain_loop(job)
+        reference = _undisturbed(folder / "undisturbed", job) if spark_reference else _by_plain_loop(job)
         found = {topic: job.published(topic) for topic in IDENTITY}
     return Result(tuple(deaths), tuple(compare(topic, found[topic], reference[topic]) for topic in IDENTITY))
 
@@ -106,7 +109,7 @@ def _pieces(lines: Sequence[bytes], count: int) -> list[Sequence[bytes]]:
 
 def _live_and_die(job: RealJob, piece: Sequence[bytes], kill: Kill) -> Death:
     """Half of the piece is there when the job starts, the rest comes once it works."""
-    before = _begun(job)
+    before, committed = _begun(job), _committed(job)
     job.publish(piece[: len(piece) // 2])
     job.start()
     if kill.moment == "start":
@@ -117,7 +120,8 @@ def _live_and_die(job: RealJob, piece: Sequence[bytes], kill: Kill) -> Death:
         _wait_for_moment(job, kill, before)
     time.sleep(kill.delay_s)
     processes = job.kill()
-    return Death(kill, processes, _begun(job) > _committed(job))
+    worked = (_begun(job), _committed(job)) != (before, committed)
+    return Death(kill, processes, worked and _begun(job) > _committed(job))
 
 
 def _wait_for_moment(job: RealJob, kill: Kill, before: int) -> None:
@@ -164,12 +168,12 @@ def _by_plain_loop(job: RealJob) -> Topics:
     return {topic: [row.value for row in rows if row.kind == topic] for topic in IDENTITY}
 
 
-def _undisturbed(folder: Path, lines: Sequence[bytes], like: RealJob) -> Topics:
-    """What the job publishes when nobody kills it; its rejected records name the topic of the other one."""
+def _undisturbed(folder: Path, killed: RealJob) -> Topics:
+    """What the job publishes of the same telemetry when nobody kills it; rejected records name the topic of the other one."""
+    shutil.copytree(killed.folder / "telemetry", folder / "telemetry")
     with RealJob(folder) as job:
-        job.publish(lines)
         job.drain()
-        renamed = job.telemetry_uri.encode(), like.telemetry_uri.encode()
+        renamed = job.telemetry_uri.encode(), killed.telemetry_uri.encode()
         return {topic: [line.replace(*renamed) for line in job.published(topic)] for topic in IDENTITY}
 
 

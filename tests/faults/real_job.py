@@ -88,6 +88,12 @@ class RealJob:
         with FileTopicWriter(self.folder / "telemetry") as writer:
             writer.append(values)
 
+    def tear(self, value: bytes) -> None:
+        """What a publisher leaves that is killed in the middle of an append: the first half of a line."""
+        segment = max((self.folder / "telemetry").glob("segment-*.jsonl"))
+        with segment.open("ab") as file:
+            file.write(value[: len(value) // 2])
+
     def published(self, topic: str) -> list[bytes]:
         """All complete lines of a topic."""
         return [record.value for record in FileTopicReader(self.folder / topic, limits=_WIDE).read()[0]]

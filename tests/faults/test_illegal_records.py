@@ -65,10 +65,9 @@ def of_50_mib() -> Bad:
     return Bad(kind, line, CODES[kind])
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_2000_illegal_records_change_nothing_wherever_they_lie(name: str, placement: str) -> None:
-    legal = recording(name)
+def test_2000_illegal_records_change_nothing_wherever_they_lie(placement: str) -> None:
+    legal = recording(RECORDINGS[PLACEMENTS.index(placement) % 2])
     check_plain(eager("threshold"), legal, mix(legal, 2_000, seed=len(placement), placement=placement))
 
 

@@ -18,11 +18,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", re
 def test_three_kills_lose_and_change_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, recording("modular-broker-killed"), plan(3, seed=7))
     assert result.faults == []
-    assert {comparison.topic: comparison.records > 0 for comparison in result.comparisons} == {
-        "commands": True,
-        "rounds": True,
-        "rejected": False,
-    }
+    records = {comparison.topic: comparison.records for comparison in result.comparisons}
+    assert min(records["commands"], records["rounds"]) > 5
+    assert records["rejected"] == 3, "the torn line of each publisher that was killed along with the job"
     assert any(death.in_batch for death in result.deaths)
     assert all(death.processes >= 2 for death in result.deaths), "the driver and Java at least"
 

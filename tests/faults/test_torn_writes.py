@@ -1,0 +1,123 @@
+"""Writers of a topic that die in the middle of an append: the torn line is one rejected record, and nothing beside it is lost."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.outputs import OutputRow
+from sinks.plain_loop import PlainLoop
+from sinks.segments import segment_path
+from sinks.wire import decode_rejected
+from tests.faults.real_job import PROJECT, eager, recording
+
+pytestmark = pytest.mark.faults
+
+#: Takes the folder's lock as every writer does, writes half a line, and waits to be killed.
+_DIES_WITH_THE_LOCK = """
+import fcntl, sys, time
+folder, half = sys.argv[1:]
+lock = open(folder + "/.lock")
+fcntl.flock(lock, fcntl.LOCK_EX)
+with open(folder + "/segment-00000000.jsonl", "ab") as segment:
+    segment.write(half.encode())
+print("torn", flush=True)
+time.sleep(600)
+"""
+#: Appends large records for ever and says after each that it is there.
+_WRITES_FOR_EVER = """
+import itertools, pathlib, sys
+from sinks.file_topic import FileTopicWriter
+with FileTopicWriter(pathlib.Path(sys.argv[1]), 10_000_000) as writer:
+    for number in itertools.count():
+        writer.append([b"%08d" % number + b"x" * 3_000_000, b"%08d" % number])
+        print(number, flush=True)
+"""
+
+
+def child(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", script, *arguments], cwd=PROJECT, stdout=subprocess.PIPE)
+
+
+def killed(process: subprocess.Popen[bytes]) -> bytes:
+    """SIGKILL; what the process had said."""
+    process.send_signal(signal.SIGKILL)
+    return process.communicate()[0]
+
+
+def read(folder: Path) -> list[bytes]:
+    return [record.value for record in FileTopicReader(folder).read()[0]]
+
+
+def decided(folder: Path) -> list[OutputRow]:
+    loop = PlainLoop(eager("threshold"))
+    return [row for record in FileTopicReader(folder).read()[0] for row in loop.feed(*record)]
+
+
+def tell(folder: Path, log: Sequence[bytes], size: int) -> None:
+    """Publishes the log in appends of `size` lines."""
+    with FileTopicWriter(folder, 300_000) as writer:
+        for start in range(0, len(log), size):
+            writer.append(log[start : start + size])
+
+
+def test_the_lock_of_a_killed_writer_is_free_and_its_torn_line_stands_alone(tmp_path: Path) -> None:
+    tell(tmp_path, [b"one", b"two"], 2)
+    process = child(_DIES_WITH_THE_LOCK, str(tmp_path), "thr")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"torn\n"
+    assert read(tmp_path) == [b"one", b"two"]
+    killed(process)
+    tell(tmp_path, [b"three", b"four"], 2)
+    assert read(tmp_path) == [b"one", b"two", b"thr", b"three", b"four"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_moment_a_writer_is_killed_at_all_that_it_had_told_is_there(tmp_path: Path, seed: int) -> None:
+    process = child(_WRITES_FOR_EVER, str(tmp_path))
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(random.Random(seed).uniform(0, 0.3))
+    told = 1 + killed(process).count(b"\n")
+    tell(tmp_path, [b"the next writer"], 1)
+    lines = read(tmp_path)
+    written = [b"%08d" % number + tail for number in range(told + 1) for tail in (b"x" * 3_000_000, b"")]
+    assert lines[: 2 * told] == written[: 2 * told]
+    assert lines[-1] == b"the next writer"
+    unfinished = lines[2 * told : -1]
+    assert len(unfinished) <= 2
+    assert all(whole.startswith(line) for line, whole in zip(unfinished, written[2 * told :], strict=False))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(1, 9), st.data())
+def test_a_torn_append_that_is_repeated_changes_no_decision(size: int, data: st.DataObject) -> None:
+    log = [line for line in recording("modular-broker-killed")[:120] if b'"note"' not in line]
+    start = data.draw(st.integers(0, len(log) - 1).map(lambda at: at - at % size))
+    whole = b"".join(line + b"\n" for line in log[start : start + size])
+    cut = data.draw(st.integers(1, len(whole) - 1))
+    with TemporaryDirectory() as scratch:
+        clean, torn = Path(scratch, "clean"), Path(scratch, "torn")
+        tell(clean, log, size)
+        tell(torn, log[:start], size)
+        torn.mkdir(exist_ok=True)
+        segment = max(torn.glob("segment-*"), default=segment_path(torn, 0))
+        with segment.open("ab") as file:
+            file.write(whole[:cut])
+        tell(torn, log[start:], size)
+        expected, found = decided(clean), decided(torn)
+    assert [row for row in found if row.kind != "rejected"] == expected
+    rejected = [decode_rejected(row.value) for row in found if row.kind == "rejected"]
+    assert len(rejected) == len(whole[:cut].splitlines())
+    assert [row.code for row in rejected if row.code not in ("duplicate", "out-of-order")] in ([], ["not-json"])
