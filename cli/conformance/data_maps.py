@@ -1,0 +1,138 @@
+"""Java's data maps as cases describe them: brokers and bundle averages, round after round, in the order of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cli.conformance.vectors import Number
+from strategies.model import BrokerLoad, BundleLoads, ClusterView, Figures, Resource, Traffic
+from strategies.shedding.avg_parity import plan_key
+
+
+class ResourceData(msgspec.Struct, frozen=True):
+    usage: Number = 0.0
+    limit: Number = 0.0
+
+    def figures(self) -> Resource:
+        return Resource(float(self.usage), float(self.limit))
+
+
+class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
+    msg_rate_in: Number = 0.0
+    msg_rate_out: Number = 0.0
+    msg_throughput_in: Number = 0.0
+    msg_throughput_out: Number = 0.0
+
+    def columns(self) -> tuple[float, float, float, float]:
+        return float(self.msg_rate_in), float(self.msg_rate_out), float(self.msg_throughput_in), float(self.msg_throughput_out)
+
+
+class BrokerData(TrafficData, frozen=True, rename="camel"):
+    cpu: ResourceData = ResourceData()
+    memory: ResourceData = ResourceData()
+    direct_memory: ResourceData = ResourceData()
+    bandwidth_in: ResourceData = ResourceData()
+    bandwidth_out: ResourceData = ResourceData()
+    bundles: list[str] = []
+
+    def figures(self) -> Figures:
+        return Figures(
+            self.cpu.figures(),
+            self.memory.figures(),
+            self.direct_memory.figures(),
+            self.bandwidth_in.figures(),
+            self.bandwidth_out.figures(),
+            Traffic(*self.columns()),
+            len(set(self.bundles)),
+        )
+
+
+class AverageData(TrafficData, frozen=True, rename="camel"):
+    num_samples: int | None = None
+
+
+class BundleData(msgspec.Struct, frozen=True, rename="camel"):
+    short_term: AverageData = AverageData()
+    long_term: AverageData | None = None
+    topics: int = 0
+
+
+class RoundData(msgspec.Struct, frozen=True, rename="camel"):
+    brokers: dict[str, BrokerData | None] = {}
+    bundle_data: dict[str, BundleData | None] = {}
+    recently_unloaded: dict[str, Number] = {}
+    active_brokers: list[str] | None = None
+    patch: bool = False
+
+
+@dataclass(frozen=True)
+class BundleRow:
+    """A bundle's averages, and what stands for their value in AvgShedder's plan."""
+
+    short: tuple[float, ...]
+    long: tuple[float, ...]
+    short_samples: int
+    long_samples: int
+    topics: int
+
+    @cached_property
+    def key(self) -> str:
+        return plan_key(np.array(self.short), np.array(self.long), self.short_samples, self.long_samples, self.topics)
+
+
+@dataclass
+class DataMaps:
+    """Java's two data maps between patches, in the order of their keys."""
+
+    brokers: dict[str, tuple[Figures, list[str]]] = field(default_factory=dict)
+    bundles: dict[str, BundleRow] = field(default_factory=dict)
+
+    def advance(self, round_: RoundData) -> None:
+        if not round_.patch:
+            self.brokers, self.bundles = {}, {}
+        patched(self.brokers, round_.brokers, lambda broker: (broker.figures(), broker.bundles))
+        patched(self.bundles, round_.bundle_data, row_of)
+
+    def view(self, round_: RoundData) -> ClusterView:
+        names, rows = list(self.bundles), dict(self.bundles)
+        brokers = tuple(BrokerLoad(broker, figures, partial(_table, owned, rows)) for broker, (figures, owned) in self.brokers.items())
+        return ClusterView("vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names)
+
+
+def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any], Any]) -> None:
+    """Null removes; a known key keeps its place; a new one goes to the end."""
+    for name, value in patch.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = read(value)
+
+
+def row_of(bundle: BundleData) -> BundleRow:
+    short, long = bundle.short_term, bundle.long_term or bundle.short_term
+    short_samples = 10 if short.num_samples is None else short.num_samples
+    given = None if bundle.long_term is None else bundle.long_term.num_samples
+    return BundleRow(short.columns(), long.columns(), short_samples, 1000 if given is None else given, bundle.topics)
+
+
+def _table(owned: list[str], bundles: Mapping[str, BundleRow]) -> BundleLoads:
+    """The averages of a broker's bundles; a bundle without averages has no row."""
+    names = tuple(name for name in dict.fromkeys(owned) if name in bundles)
+    rows = [bundles[name] for name in names]
+    short = np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4)
+    return BundleLoads(
+        names,
+        short,
+        np.array([row.long for row in rows], dtype=np.float64).reshape(-1, 4),
+        np.array([row.short_samples for row in rows], dtype=np.int64),
+        np.array([row.long_samples for row in rows], dtype=np.int64),
+        np.array([row.topics for row in rows], dtype=np.int64),
+        np.zeros(len(rows), dtype=np.int64),
+        short,
+    )
