@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
+from strategies.errors import SettingsError
 from strategies.settings import Setting, Weights
 
 _T = TypeVar("_T")
 _BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOutResourceWeight")
 
 
-def settings_of(cls: type[_T], conf: Mapping[str, float | str | bool]) -> _T:
-    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys of others are ignored."""
+def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
+    """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys of others are ignored.
+
+    Raises SettingsError for a value that is neither a number nor a truth value.
+    """
     given = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
         for mark in getattr(hint, "__metadata__", ()):
             if isinstance(mark, Setting) and mark.pulsar is not None and mark.pulsar in conf:
-                given[name] = _plain(conf[mark.pulsar])
+                given[name] = _plain(mark.pulsar, conf[mark.pulsar])
     return cls(**given)
 
 
-def weights_of(conf: Mapping[str, float | str | bool]) -> Weights:
+def weights_of(conf: Mapping[str, Any]) -> Weights:
     """Resource weights. Of the two spellings of the bandwidth keys the newer one wins unless it says 1.0 (spec, section 10)."""
     resolved = dict(conf)
     for key in _BANDWIDTH:
@@ -33,5 +37,9 @@ def weights_of(conf: Mapping[str, float | str | bool]) -> Weights:
     return dataclasses.replace(weights, **{field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)})
 
 
-def _plain(value: float | str | bool) -> float | bool:
-    return float(value) if isinstance(value, str) else value
+def _plain(key: str, value: Any) -> float | bool:
+    if isinstance(value, int | float):
+        return value
+    if value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    raise SettingsError([f"conf.{key}: {value!r} is neither a number nor true or false"])

@@ -56,9 +56,12 @@ def compare(case: Case) -> Verdict:
 
 def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
     number = 0
-    for number, (expected, got) in enumerate(suite.replay(case), start=1):
-        if found := differences(case.envelope.id, number, expected, got):
-            return number, found
+    try:
+        for number, (expected, got) in enumerate(suite.replay(case), start=1):
+            if found := differences(case.envelope.id, number, expected, got):
+                return number, found
+    except SettingsError as error:
+        raise SettingsError([text if text.startswith(case.where) else f"{case.where}: {text}" for text in error.complaints]) from error
     return number, []
 
 
@@ -86,7 +89,8 @@ def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference
 
 def _list(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
-        yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {verdict.rounds} rounds)"
+        rounds = "1 round" if verdict.rounds == 1 else f"{verdict.rounds} rounds"
+        yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {rounds})"
 
 
 def _readable(shown: Sequence[Difference]) -> Iterator[str]:

@@ -31,7 +31,7 @@ class Envelope(msgspec.Struct, frozen=True):
     strategy: str
     id: str
     expect: dict[str, Any]
-    conf: dict[str, Number | bool] = msgspec.field(default_factory=dict)
+    conf: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

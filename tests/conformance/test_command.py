@@ -63,7 +63,7 @@ def test_strategies_of_later_versions_are_counted_apart() -> None:
 
 def test_list_names_every_case() -> None:
     lines = conformance(VECTORS / "worked.jsonl.gz", "--list").stdout.splitlines()
-    assert "identical           worked/T1 (shedding/ThresholdShedder, 1 rounds)" in lines
+    assert "identical           worked/T1 (shedding/ThresholdShedder, 1 round)" in lines
     assert "not in this version worked/O1 (shedding/OverloadShedder, 0 rounds)" in lines
 
 
@@ -147,6 +147,7 @@ SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "i
         (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is not known; there are shedding"),
         (json.dumps({**SOUND, "strategy": "BestShedder"}), "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder"),
         (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
+        (json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}), "line 2: conf.loadBalancerCPUResourceWeight: 'much'"),
         (json.dumps({**SOUND, "rounds": [{"brokers": {"b": {"cpu": {"usage": "much"}}}}]}), "$.rounds[0].brokers[...].cpu.usage"),
     ],
 )
