@@ -14,8 +14,10 @@ from types import TracebackType
 
 from strategies.errors import RebalancerError
 
-#: How long a clean stop (the job finishes its batch) may take before the job is killed.
-STOP_SECONDS = 20.0
+#: How long a clean stop (the job finishes its batch) may take before the job is killed; after Ctrl-C or an error nobody wants to wait.
+STOP_SECONDS, HURRIED_STOP_SECONDS = 30.0, 5.0
+#: A run of a minute is over before optimising its code pays: without this Java needs half as much CPU again.
+SHORT_RUN = "-XX:TieredStopAtLevel=1"
 
 
 class JobFailed(RebalancerError):
@@ -33,7 +35,7 @@ class JobProcess:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._command = (*_ending_with_parent(), *command, "--config", str(settings_file))
-        self._environment = _without_settings(environment)
+        self._environment = _environment(environment)
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -50,7 +52,7 @@ class JobProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
+        self.stop(STOP_SECONDS if error is None else HURRIED_STOP_SECONDS)
 
     def check(self) -> None:
         """Raises JobFailed when the job is no longer there."""
@@ -58,14 +60,14 @@ class JobProcess:
         if code is not None:
             raise JobFailed(f"the Spark job ended by itself (exit code {code}): {_last_words(self.log)}; all it said is in {self.log}")
 
-    def stop(self) -> None:
-        """Asks the job to finish its batch and go; kills it and whatever it started when it does not."""
+    def stop(self, patience: float) -> None:
+        """Asks the job to finish its batch and go; kills it and whatever it started when it does not within `patience` seconds."""
         process, self._process = self._process, None
         if process is None:
             return
         process.terminate()
         try:
-            process.wait(STOP_SECONDS)
+            process.wait(patience)
         except subprocess.TimeoutExpired:
             pass
         finally:
@@ -85,9 +87,10 @@ def _kill_session(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The demo's file says everything, so that the run can be repeated from it."""
-    return {name: value for name, value in environment.items() if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"}
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without settings, because the demo's file says everything, so that the run can be repeated from it; and with a JVM for short runs."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"}
+    return kept | {"JDK_JAVA_OPTIONS": f"{environment.get('JDK_JAVA_OPTIONS', '')} {SHORT_RUN}".strip()}
 
 
 def _last_words(log: Path) -> str:

@@ -46,12 +46,15 @@ def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progres
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Makes SIGTERM and a closed terminal end the demo as Ctrl-C does: through every `with` on the way out."""
+    """Makes SIGTERM and a closed terminal end the demo as Ctrl-C does: through every `with` on the way out.
+
+    SIGINT is named as well, because a shell that starts something in the background makes it deaf to it.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

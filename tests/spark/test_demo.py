@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,38 +16,36 @@ import pytest
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 300
+WAIT_SECONDS = 240
 
 
-@dataclass(frozen=True)
-class Running:
-    """A demo that runs; its job leads a session of its own, to which everything belongs that the job starts."""
-
-    demo: subprocess.Popen[str]
-
-    def job(self) -> list[int]:
-        """The job's process, as soon as there is one."""
-        return [pid for pid, (_, parent, session) in processes().items() if parent == self.demo.pid and session == pid]
-
-    def programs(self, session: int) -> list[str]:
-        """Names of the session's programs, such as `java`."""
-        return sorted(name for name, _, found in processes().values() if found == session)
-
-
-def start(folder: Path, *arguments: str) -> Running:
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "cli.main", "demo", "--out", str(folder), "--json", *arguments]
-    return Running(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def processes() -> dict[int, tuple[str, int, int]]:
-    """Process → program, parent, session; zombies left out."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,sess=,stat=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 4) for line in listed.splitlines()]
-    return {int(pid): (name, int(parent), int(session)) for pid, parent, session, state, name in rows if not state.startswith("Z")}
+def family(ancestor: int) -> dict[int, str]:
+    """Everything a process has started, directly or not: process → program."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True).stdout
+    rows = [
+        (int(pid), int(parent), name)
+        for pid, parent, state, name in (line.split(None, 3) for line in listed.splitlines())
+        if state[0] != "Z"
+    ]
+    found: dict[int, str] = {}
+    while more := {pid: name for pid, parent, name in rows if parent in (ancestor, *found) and pid not in found}:
+        found |= more
+    return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    gives_up = time.monotonic() + seconds
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for yet counts as ended."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return listed.strip() == "" or listed.startswith("Z")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    gives_up = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < gives_up, "it did not come about in time"
         time.sleep(0.25)
@@ -60,28 +57,26 @@ def topics(folder: Path) -> dict[str, bytes]:
 
 def test_the_job_balances_the_cluster_as_the_plain_loop_does(tmp_path: Path) -> None:
     plain, spark = start(tmp_path / "plain", "--engine", "plain"), start(tmp_path / "spark")
-    wait_for(lambda: bool(spark.job()), WAIT_SECONDS)
-    (job,) = spark.job()
-    expected, _ = plain.demo.communicate(timeout=WAIT_SECONDS)
-    told, said = spark.demo.communicate(timeout=WAIT_SECONDS)
-    assert spark.demo.returncode == 0, said + (tmp_path / "spark" / "job.log").read_text()
+    wait_for(lambda: "java" in family(spark.pid).values())
+    started = family(spark.pid)
+    expected, _ = plain.communicate(timeout=WAIT_SECONDS)
+    told, said = spark.communicate(timeout=WAIT_SECONDS)
+    assert spark.returncode == 0, said + (tmp_path / "spark" / "job.log").read_text()
     result = json.loads(told)
     assert result["spread_last_points"] < result["threshold_points"] < result["spread_first_points"]
     assert result["rounds"] == json.loads(expected)["rounds"]
     assert topics(tmp_path / "spark") == topics(tmp_path / "plain")
-    assert spark.programs(job) == []
+    wait_for(lambda: all(is_gone(pid) for pid in started))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
-    running = start(tmp_path / "demo")
-    wait_for(lambda: bool(running.job()), WAIT_SECONDS)
-    (job,) = running.job()
-    wait_for(lambda: "java" in running.programs(job), WAIT_SECONDS)
-    os.kill(running.demo.pid, number)
-    told, said = running.demo.communicate(timeout=WAIT_SECONDS)
-    assert running.demo.returncode == 130, said
+def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
+    demo = start(tmp_path / "demo")
+    wait_for(lambda: "java" in family(demo.pid).values())
+    started = family(demo.pid)
+    os.kill(demo.pid, signal.SIGINT)
+    told, said = demo.communicate(timeout=WAIT_SECONDS)
+    assert demo.returncode == 130, said
     assert told == ""
     assert f"Stopped; what there is so far lies in {tmp_path / 'demo'}" in said
     assert "Traceback" not in said
-    assert running.programs(job) == []
+    wait_for(lambda: all(is_gone(pid) for pid in started))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import replace
 from io import StringIO
 from itertools import islice
@@ -15,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from cli.demo.goal import Goal, goal_of
 from cli.demo.plan import SETTINGS_NAME, Plan, prepare_folder, settings_text, write_settings
-from cli.demo.run import run_demo
+from cli.demo.run import run_demo, stoppable
 from cli.demo.screen import Screen
 from cli.main import app
 from cli.settings.load import load
@@ -89,6 +91,14 @@ def test_topics_hold_what_was_shown(tmp_path: Path) -> None:
     assert rounds == [step.round for step in result.steps]
     assert outcomes == [outcome for step in result.steps for outcome in step.outcomes]
     assert FileTopicReader(plan.topic("rejected")).read()[0] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_way_to_be_stopped_is_the_same(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before
 
 
 def test_the_settings_file_holds_what_it_says(tmp_path: Path) -> None:
