@@ -16,6 +16,8 @@ from strategies.shedding.avg_parity import plan_key
 
 
 class ResourceData(msgspec.Struct, frozen=True):
+    """Usage and limit; absent numbers are 0."""
+
     usage: Number = 0.0
     limit: Number = 0.0
 
@@ -24,6 +26,8 @@ class ResourceData(msgspec.Struct, frozen=True):
 
 
 class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages/s and bytes/s; absent numbers are 0."""
+
     msg_rate_in: Number = 0.0
     msg_rate_out: Number = 0.0
     msg_throughput_in: Number = 0.0
@@ -34,6 +38,8 @@ class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BrokerData(TrafficData, frozen=True, rename="camel"):
+    """A broker's load report."""
+
     cpu: ResourceData = ResourceData()
     memory: ResourceData = ResourceData()
     direct_memory: ResourceData = ResourceData()
@@ -54,16 +60,22 @@ class BrokerData(TrafficData, frozen=True, rename="camel"):
 
 
 class AverageData(TrafficData, frozen=True, rename="camel"):
+    """One average of a bundle; without a count it holds as many samples as it can."""
+
     num_samples: int | None = None
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
+    """Both averages of a bundle; without a long one it has the numbers of the short one."""
+
     short_term: AverageData = AverageData()
     long_term: AverageData | None = None
     topics: int = 0
 
 
 class RoundData(msgspec.Struct, frozen=True, rename="camel"):
+    """What is given to a round: everything, or what changed since the last one."""
+
     brokers: dict[str, BrokerData | None] = {}
     bundle_data: dict[str, BundleData | None] = {}
     recently_unloaded: dict[str, Number] = {}
@@ -94,12 +106,14 @@ class DataMaps:
     bundles: dict[str, BundleRow] = field(default_factory=dict)
 
     def advance(self, round_: RoundData) -> None:
+        """The maps of the next round."""
         if not round_.patch:
             self.brokers, self.bundles = {}, {}
         patched(self.brokers, round_.brokers, lambda broker: (broker.figures(), broker.bundles))
         patched(self.bundles, round_.bundle_data, row_of)
 
     def view(self, round_: RoundData) -> ClusterView:
+        """What a shedder sees of them."""
         names, rows = list(self.bundles), dict(self.bundles)
         brokers = tuple(BrokerLoad(broker, figures, partial(_table, owned, rows)) for broker, (figures, owned) in self.brokers.items())
         return ClusterView("vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names)
@@ -115,6 +129,7 @@ def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any]
 
 
 def row_of(bundle: BundleData) -> BundleRow:
+    """The averages of a bundle with their sample counts filled in."""
     short, long = bundle.short_term, bundle.long_term or bundle.short_term
     short_samples = 10 if short.num_samples is None else short.num_samples
     given = None if bundle.long_term is None else bundle.long_term.num_samples

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
+from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
 from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
@@ -46,6 +47,11 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
         ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
         ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
+        ("placement", "LeastLongTermMessageRate"): PlacementSuite("least_long_term_rate"),
+        ("placement", "LeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage", smoothed_usage),
+        ("placement", "RoundRobinBrokerSelector"): PlacementSuite("round_robin"),
+        ("placement", "AvgShedder"): PlannedSuite(),
+        ("placement", "ExtLeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage_extensible"),
         ("filters", "antiAffinity"): FilterSuite(anti_affinity),
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),

@@ -1,0 +1,1 @@
+"""Which broker takes a bundle: one module per rule, found through `registry`."""

@@ -1,0 +1,123 @@
+"""AvgShedder as a placement: a bundle goes where shedding planned it to go.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder.selectBroker` of Pulsar 4.2.4. The plan is in
+`ClusterMemory.planned`. Java keys it by the value of a bundle's averages and draws a broker for a value it has not seen, once for all
+bundles that share the value; the repaired rule knows bundles by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from strategies.model import BrokerLoad, Memory
+from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody
+from strategies.placement.levels import levels, lowest, usage_of
+from strategies.settings import Setting, Weights
+from strategies.shedding.avg_parity import plan_key
+
+#: Brokers this close to the least used one are equally good, so that the fewest arrivals decide.
+_CLOSE = 0.01
+#: As in shedding: Java never removes a planned destination, here the oldest make room at last.
+_PLANNED_AT_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class AvgPlacementSettings:
+    """Settings of the placement half of AvgShedder."""
+
+    overloaded_percent: Annotated[
+        float,
+        Setting(
+            "A planned broker that is fuller than this is replaced by another (fixed)",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
+        ),
+    ] = 85.0
+
+
+@dataclass(frozen=True)
+class ParityAvgPlacement:
+    """The rule to the letter: a plan keyed by value, and a random broker for what it does not hold."""
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round: no planned destination is ever forgotten."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing: Java's AvgShedder ignores the call."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """The planned broker if it is a candidate, else any candidate, which is planned from then on."""
+        if not request.candidates:
+            return nobody(memory)
+        key = key_of(request.averages)
+        planned = memory.cluster.planned.get(key)
+        if planned is not None and planned in request.candidates:
+            return Placement((planned,), planned, memory, "planned", "was planned for a bundle with these averages")
+        best = tuple(sorted(request.candidates))
+        chosen = draw(best, request.seed)
+        return Placement(
+            best, chosen, planned_to(memory, key, chosen), "drawn", f"was drawn from {len(best)} candidates, nothing being planned"
+        )
+
+
+@dataclass(frozen=True)
+class AvgPlacement:
+    """A plan keyed by name, for one round; what is not planned, or planned for an overloaded broker, goes to the least used one."""
+
+    settings: AvgPlacementSettings
+    weights: Weights
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing: the shedder replaces the plan in every round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing: a planned broker that is gone is no candidate."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """The planned broker if it can take the bundle, else the least used candidate."""
+        if not request.candidates:
+            return nobody(memory)
+        planned = memory.cluster.planned.get(request.bundle)
+        found = levels(request, {}, self.weights)
+        healthy = {broker: level for broker, level in found.items() if not self._overloaded(request.candidates[broker])}
+        if planned is not None and planned in request.candidates and (planned in healthy or not healthy):
+            return Placement((planned,), planned, memory, "planned", "was planned for it")
+        if not found:
+            return Placement((), None, memory, "unusable-figures", "cannot be placed: the usage of no candidate is a finite number")
+        return _least_used(healthy or found, request, memory)
+
+    def _overloaded(self, candidate: Candidate | None) -> bool:
+        return candidate is not None and usage_of(candidate, self.weights) > self.settings.overloaded_percent / 100.0
+
+
+def key_of(averages: Averages) -> str:
+    """What stands for a bundle in a plan keyed by value."""
+    samples = averages.short_samples, averages.long_samples
+    return plan_key(np.array(averages.short), np.array(averages.long), *samples, averages.topics)
+
+
+def planned_to(memory: Memory, key: str, broker: str) -> Memory:
+    """Memory whose plan sends what `key` stands for to this broker."""
+    planned = {**memory.cluster.planned, key: broker}
+    if len(planned) > _PLANNED_AT_MOST:
+        planned = dict(list(planned.items())[-_PLANNED_AT_MOST:])
+    return replace(memory, cluster=replace(memory.cluster, planned=planned))
+
+
+def _least_used(found: dict[str, float], request: Request, memory: Memory) -> Placement:
+    close = lowest(found, _CLOSE)
+    arrivals = {broker: len(candidate.arriving) for broker in close if (candidate := request.candidates[broker]) is not None}
+    fewest = min(arrivals.values())
+    best = tuple(broker for broker in close if arrivals[broker] == fewest)
+    chosen = draw(best, request.seed)
+    text = f"is among the least used at {100 * found[chosen]:.1f} % with all moves counted"
+    return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen]})

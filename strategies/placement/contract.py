@@ -1,0 +1,110 @@
+"""What every placement answers to; the registry, the round and the conformance runner know nothing else of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Protocol
+
+from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Evidence, Figures, Memory
+
+Row = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """A bundle's averages (columns as in BundleLoads), over at most 10 and 1000 samples, and its number of topics."""
+
+    short: Row
+    long: Row
+    short_samples: int = 10
+    long_samples: int = 1000
+    topics: int = 0
+
+    @property
+    def long_rate(self) -> float:
+        """Long-term messages/s in + out."""
+        return self.long[RATE_IN] + self.long[RATE_OUT]
+
+
+_DEFAULT: Row = (50.0, 50.0, 50_000.0, 50_000.0)
+#: What Pulsar assumes of a bundle that nobody has measured.
+UNKNOWN = Averages(_DEFAULT, _DEFAULT, 0, 0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A broker that may take the bundle, and the moves that its figures do not show yet.
+
+    `arriving` (Pulsar: `preallocatedBundleData`), `leaving`: bundle → averages, in the order in which the moves were decided.
+    `expected`: its figures with these moves counted; None = as in `load`.
+    """
+
+    load: BrokerLoad
+    arriving: Mapping[str, Averages] = field(default_factory=dict)
+    leaving: Mapping[str, Averages] = field(default_factory=dict)
+    expected: Figures | None = None
+
+    @property
+    def figures(self) -> Figures:
+        return self.load.figures if self.expected is None else self.expected
+
+
+@dataclass(frozen=True)
+class Request:
+    """A bundle that needs a place. `candidates`: broker → what is known of it, None where nothing is. `seed` decides among equals."""
+
+    bundle: str
+    averages: Averages
+    candidates: Mapping[str, Candidate | None]
+    seed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`best`: the brokers among which Pulsar would draw, by name; `chosen`: the one drawn, None for none. `memory`: to hand in next time.
+
+    `code` is stable, `text` reads on from the name of the chosen broker, or from that of the bundle when there is none.
+    """
+
+    best: tuple[str, ...]
+    chosen: str | None
+    memory: Memory
+    code: str
+    text: str
+    evidence: Evidence = field(default_factory=dict)
+
+
+class Placer(Protocol):
+    """A rule that picks a broker for a bundle. Holds settings only; everything it remembers is in `Memory`."""
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Memory at the beginning of a round, before anything is placed."""
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """One bundle. Never raises on a legal request."""
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Memory after the set of live brokers changed (Pulsar: `onActiveBrokersChange`)."""
+
+
+def seed_of(cluster: str, round_: int, bundle: str) -> str:
+    """What a draw depends on: nothing but the question."""
+    return "\x1f".join((cluster, str(round_), bundle))
+
+
+def draw(best: Sequence[str], seed: str) -> str:
+    """One of these brokers, each with the same chance over all seeds; the order they are given in does not matter."""
+    number = int.from_bytes(blake2b(seed.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return sorted(best)[number % len(best)]
+
+
+def nobody(memory: Memory) -> Placement:
+    """The answer for a request without candidates."""
+    return Placement((), None, memory, "no-candidates", "may go to no broker")
+
+
+def unknown_broker(memory: Memory, broker: str) -> Placement:
+    """The answer where Java throws, because one of the candidates has no load data."""
+    return Placement((), None, memory, "unknown-broker", f"cannot be placed: nothing is known of {broker}, one of the candidates")

@@ -1,0 +1,130 @@
+"""LeastResourceUsageWithWeight: brokers whose usage, averaged over time, is well below the mean of all candidates.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers a smoothed usage
+per broker, which Java advances with every bundle it places; the repaired rule advances it once a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Annotated
+
+from strategies.java_order import hash_map_order
+from strategies.model import BrokerLoad, Memory
+from strategies.placement.contract import Placement, Request, draw, nobody, unknown_broker
+from strategies.placement.history import only_active, smoothed, with_smoothed
+from strategies.placement.levels import levels, well_below
+from strategies.settings import Setting, Weights
+from strategies.usage import weighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageSettings:
+    """Settings of LeastResourceUsageWithWeight of either load manager, with Pulsar's defaults."""
+
+    history: Annotated[
+        float,
+        Setting("How much the past counts in a broker's smoothed usage", "fraction", "loadBalancerHistoryResourcePercentage", ge=0, le=1),
+    ] = 0.9
+    difference_percent: Annotated[
+        float,
+        Setting(
+            "How far below the mean a broker must be to be preferred",
+            "points",
+            "loadBalancerAverageResourceUsageDifferenceThresholdPercentage",
+            ge=0,
+            le=100,
+        ),
+    ] = 10.0
+
+
+@dataclass(frozen=True)
+class ParityLeastResourceUsage:
+    """The rule to the letter: every look-up is one more sample, and nothing that was placed before counts."""
+
+    settings: LeastResourceUsageSettings
+    weights: Weights
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Forgets the history of brokers that are gone."""
+        return only_active(memory, active)
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Advances the history of all candidates, in Java's order, then compares it with its mean."""
+        names = list(request.candidates)
+        if not names:
+            return nobody(memory)
+        before, after, total = smoothed(memory), dict[str, float](), 0.0
+        for position in hash_map_order(names)[0].tolist():
+            candidate = request.candidates[names[position]]
+            if candidate is None:
+                return unknown_broker(with_smoothed(memory, after), names[position])
+            after[names[position]] = _advanced(candidate.load, before.get(names[position]), self.settings.history, self.weights)
+            total += after[names[position]]
+        mean, difference = total / len(names), self.settings.difference_percent / 100.0
+        best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
+        return answer(best, sorted(after), mean, with_smoothed(memory, after), request.seed)
+
+
+@dataclass(frozen=True)
+class LeastResourceUsage:
+    """The same rule with one sample a round and the moves of the round counted; without a broker well below the mean, the least used one."""
+
+    settings: LeastResourceUsageSettings
+    weights: Weights
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Adds the newest usage of every broker that has new figures to its history."""
+        before, after = smoothed(memory), {}
+        for broker in brokers:
+            known = before.get(broker.broker)
+            if broker.fresh or known is None:
+                advanced = _advanced(broker, known, self.settings.history, self.weights)
+                if isfinite(advanced):
+                    after[broker.broker] = advanced
+        return with_smoothed(memory, after)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Forgets the history of brokers that are gone."""
+        return only_active(memory, active)
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Candidates well below the mean of all, or the lowest."""
+        return by_level(levels(request, smoothed(memory), self.weights), self.settings, memory, request)
+
+
+def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request) -> Placement:
+    """The repaired choice from expected levels, for either load manager."""
+    if not found:
+        if not request.candidates:
+            return nobody(memory)
+        return Placement((), None, memory, "unusable-figures", "cannot be placed: the usage of no candidate is a finite number")
+    best = well_below(found, settings.difference_percent / 100.0)
+    chosen = draw(best, request.seed)
+    mean = sum(found.values()) / len(found)
+    alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
+    text = f"is at {100 * found[chosen]:.1f} % with all moves counted, the mean of the candidates at {100 * mean:.1f} %{alike}"
+    return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean})
+
+
+def answer(best: Sequence[str], everybody: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:
+    """The choice to the letter: brokers well below the mean, or just anybody."""
+    evidence = {"mean": mean}
+    if best:
+        text = f"is well below the mean usage of {100 * mean:.1f} %, drawn from {len(best)}"
+        return Placement(tuple(best), draw(best, seed), memory, "well-below-mean", text, evidence)
+    text = f"was drawn from all {len(everybody)} candidates, nobody being well below the mean usage of {100 * mean:.1f} %"
+    return Placement(tuple(everybody), draw(everybody, seed), memory, "nobody-below-mean", text, evidence)
+
+
+def _advanced(broker: BrokerLoad, before: float | None, history: float, weights: Weights) -> float:
+    """The history after one more sample; an idle broker starts anew."""
+    usage, figures = weighted_usage(broker.figures, weights), broker.figures
+    idle = figures.bundle_count == 0 or (figures.traffic.msg_rate_in == 0 and figures.traffic.msg_rate_out == 0)
+    return usage if before is None or idle else history * before + (1 - history) * usage

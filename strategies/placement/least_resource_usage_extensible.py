@@ -1,0 +1,73 @@
+"""LeastResourceUsageWithWeight of the extensible load manager: as the modular one, on the smoothed usage that shedding keeps.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers
+nothing of its own: `BrokerMemory.ewma` stands for the `weightedMaxEMA` of a broker's load data, None for a broker without such data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from strategies.java_order import hash_map_order
+from strategies.model import BrokerLoad, Memory
+from strategies.placement.contract import Placement, Request, nobody
+from strategies.placement.least_resource_usage import LeastResourceUsageSettings, answer, by_level
+from strategies.placement.levels import levels
+from strategies.settings import Weights
+
+
+@dataclass(frozen=True)
+class ParityExtensibleLeastResourceUsage:
+    """The rule to the letter: when nobody is well below the mean, any candidate will do, even one that nothing is known of."""
+
+    settings: LeastResourceUsageSettings
+    weights: Weights
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing of its own is remembered."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Candidates well below the mean of those with load data."""
+        names = list(request.candidates)
+        if not names:
+            return nobody(memory)
+        known, usages = _smoothed(memory), dict[str, float]()
+        total = 0.0
+        for position in hash_map_order(names)[0].tolist():
+            usage = known.get(names[position])
+            if usage is not None:
+                usages[names[position]] = usage
+                total += usage
+        mean = total / len(usages) if usages else 0.0
+        best = sorted(broker for broker, usage in usages.items() if usage + self.settings.difference_percent / 100.0 <= mean)
+        return answer(best, sorted(names), mean, memory, request.seed)
+
+
+@dataclass(frozen=True)
+class ExtensibleLeastResourceUsage:
+    """The same rule with the moves of the round counted; without a broker well below the mean, the least used one."""
+
+    settings: LeastResourceUsageSettings
+    weights: Weights
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing of its own is remembered."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """Candidates well below the mean of all, or the lowest; a broker without smoothed usage counts with its newest."""
+        return by_level(levels(request, _smoothed(memory), self.weights), self.settings, memory, request)
+
+
+def _smoothed(memory: Memory) -> dict[str, float]:
+    return {broker: kept.ewma for broker, kept in memory.brokers.items() if kept.ewma is not None}

@@ -1,0 +1,53 @@
+"""How full the candidates for a bundle are when earlier moves of the round are counted: shared by the repaired placements.
+
+A level is a fraction (1.0 = 100 %). It is the usage a broker is judged by, plus what the moves that its figures do not show yet will change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum, isfinite
+
+from strategies.model import BrokerMemory
+from strategies.placement.contract import Candidate, Request
+from strategies.settings import Weights
+from strategies.usage import weighted_usage
+
+#: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30 %.
+TOLERANCE = 1e-6
+
+_NOTHING = BrokerMemory()
+
+
+def usage_of(candidate: Candidate, weights: Weights) -> float:
+    """Expected usage (fraction) of a candidate."""
+    return weighted_usage(candidate.figures, weights)
+
+
+def levels(request: Request, history: Mapping[str, float], weights: Weights) -> dict[str, float]:
+    """Broker → level, by name; brokers without finite figures have none. `history`: smoothed usage, where there is any."""
+    found = {}
+    for broker in sorted(request.candidates):
+        candidate = request.candidates[broker]
+        if candidate is None:
+            continue
+        now = weighted_usage(candidate.load.figures, weights)
+        level = history.get(broker, now) + (usage_of(candidate, weights) - now)
+        if isfinite(level):
+            found[broker] = level
+    return found
+
+
+def well_below(found: Mapping[str, float], difference: float) -> tuple[str, ...]:
+    """Brokers at least `difference` below the mean level; without any, those at the lowest level."""
+    if not found:
+        return ()
+    mean = fsum(found.values()) / len(found)
+    best = tuple(broker for broker, level in found.items() if level + difference <= mean + TOLERANCE)
+    return best or lowest(found)
+
+
+def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, ...]:
+    """Brokers whose level is that of the lowest, or not more than `within` above it."""
+    least = min(found.values(), default=0.0)
+    return tuple(broker for broker, level in found.items() if level <= least + within)

@@ -1,0 +1,74 @@
+"""RoundRobinBrokerSelector: the candidates take bundles one after the other, whatever their load.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector` of Pulsar 4.2.4. It remembers a copy of the
+candidates and a counter, in `ClusterMemory.rotation` and `turn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from strategies.java_order import hash_map_order
+from strategies.model import BrokerLoad, Memory
+from strategies.placement.contract import Placement, Request, nobody
+
+_LAST_TURN = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinSettings:
+    """RoundRobinBrokerSelector has none."""
+
+
+@dataclass(frozen=True)
+class ParityRoundRobin:
+    """The rule to the letter: the order is that of a hash set, remembered until it no longer fits the candidates."""
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing: the copy is renewed when it no longer fits."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """The next one of the remembered copy."""
+        names = list(request.candidates)
+        if not names:
+            return nobody(memory)
+        cluster = memory.cluster
+        rotation, position = cluster.rotation, cluster.turn % len(names)
+        if len(rotation) != len(names) or rotation[position] not in request.candidates:
+            rotation = tuple(names[index] for index in hash_map_order(names)[0].tolist())
+        following = 0 if cluster.turn >= _LAST_TURN else cluster.turn + 1
+        kept = replace(memory, cluster=replace(cluster, rotation=rotation, turn=following))
+        return _taken(rotation[position], len(names), kept)
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """The same idea by name: the next candidate after the one that took the last bundle, whoever joined or left in between."""
+
+    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+        """Nothing changes with a round."""
+        return memory
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing: a name that left still has a place in the order."""
+        return memory
+
+    def place(self, request: Request, memory: Memory) -> Placement:
+        """The next name, or the first one again."""
+        names = sorted(request.candidates)
+        if not names:
+            return nobody(memory)
+        last = memory.cluster.rotation[0] if memory.cluster.rotation else ""
+        chosen = next((name for name in names if name > last), names[0])
+        kept = replace(memory, cluster=replace(memory.cluster, rotation=(chosen,), turn=0))
+        return _taken(chosen, len(names), kept)
+
+
+def _taken(chosen: str, count: int, memory: Memory) -> Placement:
+    return Placement((chosen,), chosen, memory, "its-turn", f"is next in turn of {count} candidates")
