@@ -15,7 +15,7 @@ from strategies.java_order import hash_map_order
 from strategies.model import BrokerLoad, Memory
 from strategies.placement.contract import Placement, Request, draw, nobody, unknown_broker
 from strategies.placement.history import only_active, smoothed, with_smoothed
-from strategies.placement.levels import levels, well_below
+from strategies.placement.levels import levels, mean_of, well_below
 from strategies.settings import Setting, Weights
 from strategies.usage import weighted_usage
 
@@ -74,7 +74,7 @@ class ParityLeastResourceUsage:
 
 @dataclass(frozen=True)
 class LeastResourceUsage:
-    """The same rule with one sample a round and the moves of the round counted; without a broker well below the mean, the least used one."""
+    """The same rule with one sample a round and the moves of the round counted; with nobody well below the mean, the least used one."""
 
     settings: LeastResourceUsageSettings
     weights: Weights
@@ -107,7 +107,7 @@ def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memo
         return Placement((), None, memory, "unusable-figures", "cannot be placed: the usage of no candidate is a finite number")
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
-    mean = sum(found.values()) / len(found)
+    mean = mean_of(found)
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
     text = f"is at {100 * found[chosen]:.1f} % with all moves counted, the mean of the candidates at {100 * mean:.1f} %{alike}"
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean})

@@ -1,6 +1,6 @@
 """How full the candidates for a bundle are when earlier moves of the round are counted: shared by the repaired placements.
 
-A level is a fraction (1.0 = 100 %). It is the usage a broker is judged by, plus what the moves that its figures do not show yet will change.
+A level is a fraction (1.0 = 100 %): the usage a broker is judged by, plus what the moves that its figures do not show yet will change.
 """
 
 from __future__ import annotations
@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum, isfinite
 
-from strategies.model import BrokerMemory
 from strategies.placement.contract import Candidate, Request
 from strategies.settings import Weights
 from strategies.usage import weighted_usage
 
 #: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30 %.
 TOLERANCE = 1e-6
-
-_NOTHING = BrokerMemory()
 
 
 def usage_of(candidate: Candidate, weights: Weights) -> float:
@@ -40,11 +37,14 @@ def levels(request: Request, history: Mapping[str, float], weights: Weights) -> 
 
 def well_below(found: Mapping[str, float], difference: float) -> tuple[str, ...]:
     """Brokers at least `difference` below the mean level; without any, those at the lowest level."""
-    if not found:
-        return ()
-    mean = fsum(found.values()) / len(found)
+    mean = mean_of(found)
     best = tuple(broker for broker, level in found.items() if level + difference <= mean + TOLERANCE)
     return best or lowest(found)
+
+
+def mean_of(found: Mapping[str, float]) -> float:
+    """Mean level, exact whatever the order; 0 for none."""
+    return fsum(found.values()) / len(found) if found else 0.0
 
 
 def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, ...]:
