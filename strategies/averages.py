@@ -6,7 +6,6 @@ round arrive, so that polling more often changes nothing. A bundle that moves ta
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,21 +18,22 @@ from strategies.model import BundleLoads, BundleStats, Floats, Ints
 SHORT_SAMPLES = 10
 LONG_SAMPLES = 1000
 
-_VERSION = 1
+_CAPS = np.array([SHORT_SAMPLES, LONG_SAMPLES])
+_VERSION = 2
 _HEAD = struct.Struct("<BqI")
 #: short average, long average (4 columns each), their sample counts, without the pending sample
 _COLUMNS = 10
 Row = tuple[float, ...]
 
 
-def advance(average: Floats, samples: Ints, cap: int, sample: Floats) -> tuple[Floats, Ints]:
-    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4].
+def advance(average: Floats, samples: Ints, cap: int | Ints, sample: Floats) -> tuple[Floats, Ints]:
+    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4]; more dimensions before the last are fine.
 
     Plain mean up to `cap` samples, then an EMA of weight 1/cap; the operations and their order are those of
     TimeAverageMessageData.update, so that doubles come out bit for bit.
     """
     counts = np.minimum(samples + 1, cap)
-    weights = counts.astype(np.float64)[:, None]
+    weights = counts.astype(np.float64)[..., None]
     return ((weights - 1.0) * average + sample) / weights, counts
 
 
@@ -88,16 +88,16 @@ class BundleHistory:
 
     def pack(self) -> bytes:
         """Versioned bytes."""
-        names = json.dumps(self.newest.names, separators=(",", ":"), ensure_ascii=False).encode()
         newest = self.newest
+        names = _names_as_bytes(newest.names)
         arrays = (newest.traffic, newest.topics, newest.sessions, self.base)
         return _HEAD.pack(_VERSION, self.sampled_round, len(names)) + names + b"".join(array.tobytes() for array in arrays)
 
     def _advanced(self) -> Floats:
-        sample, base = self.newest.traffic, self.base
-        short, short_samples = advance(base[:, 0:4], base[:, 8].astype(np.int64), SHORT_SAMPLES, sample)
-        long, long_samples = advance(base[:, 4:8], base[:, 9].astype(np.int64), LONG_SAMPLES, sample)
-        return np.hstack((short, long, short_samples[:, None].astype(np.float64), long_samples[:, None].astype(np.float64)))
+        """`base` after the newest figures, short and long averages in one go."""
+        averages, samples = self.base[:, 0:8].reshape(-1, 2, 4), self.base[:, 8:10].astype(np.int64)
+        averages, samples = advance(averages, samples, _CAPS, self.newest.traffic[:, None, :])
+        return np.hstack((averages.reshape(-1, 8), samples))
 
 
 def first_history(newest: BundleStats, round_: int) -> BundleHistory:
@@ -105,18 +105,28 @@ def first_history(newest: BundleStats, round_: int) -> BundleHistory:
     return BundleHistory(newest, np.zeros((len(newest.names), _COLUMNS)), round_)
 
 
-def unpack_history(data: bytes) -> BundleHistory:
-    """Inverse of `BundleHistory.pack`. Raises StateVersionError for another format."""
+def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory:
+    """Inverse of `BundleHistory.pack`; quicker when the names are the `expected` ones. Raises StateVersionError for another format."""
     version, round_, length = _HEAD.unpack_from(data, 0)
     if version != _VERSION:
         raise StateVersionError(f"bundle tables of format {version} cannot be read: start with a new checkpoint folder")
     start = _HEAD.size + length
-    names = tuple(json.loads(data[_HEAD.size : start]))
+    packed_names = data[_HEAD.size : start]
+    names = expected if packed_names == _names_as_bytes(expected) else _names_from_bytes(packed_names)
     n = len(names)
     traffic = np.frombuffer(data, np.float64, 4 * n, start).reshape(n, 4)
     counts = np.frombuffer(data, np.int64, 2 * n, start + 32 * n)
     base = np.frombuffer(data, np.float64, _COLUMNS * n, start + 48 * n).reshape(n, _COLUMNS)
     return BundleHistory(BundleStats(names, traffic, counts[:n], counts[n:]), base, round_)
+
+
+def _names_as_bytes(names: tuple[str, ...]) -> bytes:
+    """Names of bundles are never empty and hold no line ends, so none of them can be mistaken for two."""
+    return "\n".join(names).encode()
+
+
+def _names_from_bytes(data: bytes) -> tuple[str, ...]:
+    return tuple(data.decode().split("\n")) if data else ()
 
 
 def _continued(prior: Floats, since: Floats) -> Floats:

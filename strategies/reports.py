@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from strategies.averages import BundleHistory, Row, first_history, unpack_history
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
@@ -85,20 +86,20 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
 
 
 def _updated(broker: BrokerState, report: LoadReport, open_round: int) -> BrokerState:
-    sampled = report.digest != (broker.digest if report.figures is not None else broker.bundles_digest)
-    if sampled:
-        broker = replace(broker, sampled_at_ms=report.ts, sampled_round=open_round)
+    changed: dict[str, Any] = {}
+    if report.digest != (broker.digest if report.figures is not None else broker.bundles_digest):
+        changed |= {"sampled_at_ms": report.ts, "sampled_round": open_round}
     if report.figures is not None:
-        broker = replace(broker, figures=report.figures, reported_at_ms=report.ts, reported_round=open_round, digest=report.digest)
+        changed |= {"figures": report.figures, "reported_at_ms": report.ts, "reported_round": open_round, "digest": report.digest}
     if report.bundles is not None:
-        broker = replace(broker, bundles_at_ms=report.ts, bundles_digest=report.digest)
-    return broker
+        changed |= {"bundles_at_ms": report.ts, "bundles_digest": report.digest}
+    return replace(broker, **changed)
 
 
 def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: StateStore) -> ClusterState:
     open_round = state.round + 1
     packed = store.get_table(broker)
-    history = None if packed is None else unpack_history(packed)
+    history = None if packed is None else unpack_history(packed, newest.names)
     if history is None:
         arrived, after = set(newest.names), first_history(newest, open_round)
     else:
