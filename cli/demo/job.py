@@ -58,7 +58,7 @@ class JobProcess:
         """Raises JobFailed when the job is no longer there."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise JobFailed(f"the Spark job ended by itself (exit code {code}): {_last_words(self.log)}; all it said is in {self.log}")
+            raise JobFailed(f"the Spark job ended by itself ({_end(code)}): {_last_words(self.log)}; all it said is in {self.log}")
 
     def stop(self, patience: float) -> None:
         """Asks the job to finish its batch and go; kills it and whatever it started when it does not within `patience` seconds."""
@@ -91,6 +91,11 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without settings, because the demo's file says everything, so that the run can be repeated from it; and with a JVM for short runs."""
     kept = {name: value for name, value in environment.items() if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"}
     return kept | {"JDK_JAVA_OPTIONS": f"{environment.get('JDK_JAVA_OPTIONS', '')} {SHORT_RUN}".strip()}
+
+
+def _end(code: int) -> str:
+    """An exit code or, as Python tells it with a negative number, a signal."""
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 
 def _last_words(log: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +23,14 @@ from simulation.loop import Step
 
 _BAR_WIDTH = 20
 _INDENT = 7
+_LABEL = 10
 
 
 @contextmanager
 def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
     """A screen that has told what is about to happen. `quiet` leaves standard output to others and the rounds to standard error."""
     screen = Screen(Console(stderr=quiet, highlight=False), goal)
-    screen.say([*introduction(plan, goal), ""])
+    screen.introduce(introduction(plan, goal))
     with screen:
         yield screen
 
@@ -40,7 +42,8 @@ class Screen:
         self._console, self._goal = console, goal
         self._first: Mapping[str, float] = {}
         self._now: Mapping[str, float] = {}
-        self._status = Spinner("dots", "")
+        self._spinner = Spinner("dots")
+        self._waiting_for, self._since = "", time.monotonic()
         self._live: Live | None = None
         if console.is_terminal and not console.is_dumb_terminal and "NO_COLOR" not in os.environ:
             self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=8, transient=True)
@@ -54,6 +57,12 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
+    def introduce(self, labelled: Sequence[tuple[str, str]]) -> None:
+        """What is about to happen, in two columns."""
+        for label, text in labelled:
+            self._print_beside(f"{label:<{_LABEL}}", text, style="")
+        self.say([""])
+
     def say(self, lines: Sequence[str], wrap: bool = True) -> None:
         """Lines of text, wrapped between words on a terminal; without `wrap` they can be copied as they are."""
         for line in lines:
@@ -63,7 +72,7 @@ class Screen:
         """What the demo is waiting for; off a terminal a line of its own."""
         if self._live is None:
             self.say([text])
-        self._status.update(text=Text(text, style="dim"))
+        self._waiting_for, self._since = text, time.monotonic()
 
     def step(self, step: Step) -> None:
         """One more round."""
@@ -75,8 +84,8 @@ class Screen:
         spread = Text(f"{self._goal.spread(step.round):.1f}", style="green" if self._goal.reached(step.round) else "red")
         self._console.print(_row(str(step.round.round), spread, busiest, idlest, decided(step, self._goal)))
         for line in reasons(step, self._goal):
-            self._print_indented(line)
-        self._status.update(text=Text(f"waiting for round {step.round.round + 1}", style="dim"))
+            self._print_beside(" " * _INDENT, line, style="dim")
+        self._waiting_for, self._since = f"Waiting for round {step.round.round + 1} …", time.monotonic()
 
     def end(self, result: Result, program: str) -> None:
         """The picture that stays, the sentence, and where to go from here."""
@@ -89,18 +98,20 @@ class Screen:
         self._console.print()
         self.say(closing(result, program, Path.cwd()), wrap=False)
 
-    def _print_indented(self, line: str) -> None:
+    def _print_beside(self, label: str, text: str, style: str) -> None:
+        """On a terminal the text wraps in a column of its own; off it there is one line, for programs that look for words."""
         if self._console.is_terminal:
-            grid = Table.grid(padding=(0, 0))
-            grid.add_column(width=_INDENT)
-            grid.add_column(style="dim")
-            grid.add_row("", Text(line))
+            grid = Table.grid()
+            grid.add_column(width=len(label))
+            grid.add_column(style=style)
+            grid.add_row(Text(label), Text(text))
             self._console.print(grid)
         else:
-            self._console.print(Text(" " * _INDENT + line), soft_wrap=True)
+            self._console.print(Text(label + text), soft_wrap=True)
 
     def _picture(self) -> RenderableType:
-        return Group("", self._brokers(), self._status) if self._first else self._status
+        self._spinner.update(text=Text(f"{self._waiting_for} {time.monotonic() - self._since:.0f} s", style="dim"))
+        return Group("", self._brokers(), self._spinner) if self._first else self._spinner
 
     def _brokers(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")

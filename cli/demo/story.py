@@ -15,7 +15,7 @@ from strategies.model import Round
 
 #: What a file or folder of the run holds.
 _WHAT: Mapping[str, str] = {
-    "telemetry": "what brokers reported, and outcomes fed back: one JSON record per line, as in all topics",
+    "telemetry": "what brokers reported (as all topics: one JSON record per line)",
     "commands": "what to move, and why",
     "rounds": "what each round saw, decided and left alone",
     "rejected": "records that could not be used",
@@ -31,17 +31,17 @@ def short(broker: str) -> str:
     return broker.rpartition(":")[0] or broker
 
 
-def introduction(plan: Plan, goal: Goal) -> list[str]:
-    """What the reader is about to see, in a few lines."""
+def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
+    """What the reader is about to see: a label and a sentence each."""
     who = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
-    lines = [
-        f"A modelled Pulsar cluster: {BROKERS} brokers, {BUNDLES} bundles. Two brokers run hot, two that were restarted are nearly idle.",
-        f"Once a minute of its own time all brokers report, {who} decides, a simulated executor moves bundles.",
-        f"Strategy: {goal.strategy} ({plan.mode} mode). {goal.summary}",
-        f"Goal: a spread ({goal.measure} of the brokers' usage) below its threshold of {goal.threshold:g} points.",
-        f"Settings: {plan.settings_file}",
+    defaults = [f"all at their defaults but {one.key} = {one.value}: {one.why}" for one in plan.overrides] or ["all at their defaults"]
+    return [
+        ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
+        ("round", f"one minute of its own time: all brokers report, {who} decides, a simulated executor moves bundles"),
+        ("strategy", f"{goal.strategy}, {plan.mode} mode: {goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}"),
+        ("goal", f"spread ({goal.measure} of the brokers' usage) below the strategy's threshold of {goal.threshold:g} points"),
+        ("settings", f"{plan.settings_file}, {'; '.join(defaults)}"),
     ]
-    return lines + [f"  not at its default there: {one.key} = {one.value} ({one.why})" for one in plan.overrides]
 
 
 def extremes(record: Round) -> tuple[str, str]:

@@ -64,7 +64,7 @@ def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -
 def test_a_job_that_says_nothing_is_told_too(tmp_path: Path) -> None:
     with (
         job(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)") as running,
-        pytest.raises(JobFailed, match="it said nothing"),
+        pytest.raises(JobFailed, match=r"killed by SIGKILL\): it said nothing"),
     ):
         wait_for_failure(running)
 
