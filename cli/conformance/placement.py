@@ -15,10 +15,12 @@ from cli.conformance.vectors import Case, Number
 from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, Decision, Memory
-from strategies.placement.avg import planned_to
+from strategies.placement.avg import ParityAvgPlacement, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
 from strategies.placement.registry import PLACERS
+from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
+from strategies.usage import weighted_usage
 
 #: What Java throws where a candidate has no load data.
 _THROWN = {"error": "java.lang.NullPointerException"}
@@ -86,7 +88,7 @@ class PlacementSuite:
         rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
         _check_lengths(case, rounds, expected)
         entry, conf = PLACERS[self.placement], case.envelope.conf
-        placer = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
+        placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
         brokers, memory = dict[str, _Broker](), Memory()
         for number, (round_, answer) in enumerate(zip(rounds, expected, strict=True)):
             if not round_.patch:
@@ -95,7 +97,7 @@ class PlacementSuite:
             if round_.active_brokers is not None:
                 memory = placer.retain(memory, round_.active_brokers)
             memory = _with_averages(memory, brokers)
-            candidates = {name: _candidate(name, brokers.get(name)) for name in round_.candidates}
+            candidates = {name: _candidate(name, brokers.get(name), weights) for name in round_.candidates}
             placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
             memory = placement.memory
             yield answer, self._answer(placement)
@@ -172,10 +174,7 @@ class PlannedSuite:
         row = self._row(look_up, maps, plan)
         averages = Averages(_columns(row.short), _columns(row.long), row.short_samples, row.long_samples, row.topics)
         request = Request(look_up.bundle, averages, dict.fromkeys(look_up.candidates), look_up.bundle)
-        placement, before = (
-            PLACERS["avg"].build(PLACERS["avg"].settings(), weights_of({}), "parity").place(request, plan.memory),
-            plan.memory,
-        )
+        placement, before = ParityAvgPlacement().place(request, plan.memory), plan.memory
         drawn, chosen = placement.code == "drawn", placement.chosen
         if drawn:
             # Any candidate is right; to go on as Java did, its draw has to stand in the plan.
@@ -210,7 +209,7 @@ def _sampled(row: BundleRow, sample: TrafficData) -> BundleRow:
     return BundleRow(tuple(short[0].tolist()), tuple(long[0].tolist()), int(short_samples[0]), int(long_samples[0]), 0)
 
 
-def _candidate(name: str, broker: _Broker | None) -> Candidate | None:
+def _candidate(name: str, broker: _Broker | None, weights: Weights) -> Candidate | None:
     """A broker whose bundles' long-term rates are put into one row, because only their sum is given."""
     if broker is None:
         return None
@@ -219,7 +218,9 @@ def _candidate(name: str, broker: _Broker | None) -> Candidate | None:
     one = np.ones(1, dtype=np.int64)
     table = BundleLoads(("",), row, row, one, one, one, one, row)
     arriving = {bundle: replace(UNKNOWN, long=arrival.long_term.columns()) for bundle, arrival in broker.preallocated.items()}
-    return Candidate(BrokerLoad(name, broker.figures(), lambda: table), arriving)
+    load = BrokerLoad(name, broker.figures(), lambda: table)
+    usage = weighted_usage(load.figures, weights)
+    return Candidate(load, usage, usage, arriving)
 
 
 def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:

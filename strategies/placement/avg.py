@@ -7,16 +7,16 @@ bundles that share the value; the repaired rule knows bundles by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
-from strategies.model import BrokerLoad, Memory
+from strategies.model import Memory
 from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody
-from strategies.placement.levels import levels, lowest, usage_of
-from strategies.settings import Setting, Weights
+from strategies.placement.levels import levels, lowest
+from strategies.settings import Setting
 from strategies.shedding.avg_parity import plan_key
 
 #: Brokers this close to the least used one are equally good, so that the fewest arrivals decide.
@@ -44,7 +44,7 @@ class AvgPlacementSettings:
 class ParityAvgPlacement:
     """The rule to the letter: a plan keyed by value, and a random broker for what it does not hold."""
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round: no planned destination is ever forgotten."""
         return memory
 
@@ -72,9 +72,8 @@ class AvgPlacement:
     """A plan keyed by name, for one round; what is not planned, or planned for an overloaded broker, goes to the least used one."""
 
     settings: AvgPlacementSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing: the shedder replaces the plan in every round."""
         return memory
 
@@ -87,7 +86,7 @@ class AvgPlacement:
         if not request.candidates:
             return nobody(memory)
         planned = memory.cluster.planned.get(request.bundle)
-        found = levels(request, {}, self.weights)
+        found = levels(request, {})
         healthy = {broker: level for broker, level in found.items() if not self._overloaded(request.candidates[broker])}
         if planned is not None and planned in request.candidates and (planned in healthy or not healthy):
             return Placement((planned,), planned, memory, "planned", "was planned for it")
@@ -96,7 +95,7 @@ class AvgPlacement:
         return _least_used(healthy or found, request, memory)
 
     def _overloaded(self, candidate: Candidate | None) -> bool:
-        return candidate is not None and usage_of(candidate, self.weights) > self.settings.overloaded_percent / 100.0
+        return candidate is not None and candidate.expected > self.settings.overloaded_percent / 100.0
 
 
 def key_of(averages: Averages) -> str:

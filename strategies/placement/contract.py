@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
+from math import fsum, inf
 from typing import Protocol
 
-from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Evidence, Figures, Memory
+import numpy as np
+
+from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Evidence, Memory
 
 Row = tuple[float, float, float, float]
 
@@ -37,18 +41,35 @@ UNKNOWN = Averages(_DEFAULT, _DEFAULT, 0, 0)
 class Candidate:
     """A broker that may take the bundle, and the moves that its figures do not show yet.
 
+    `usage`: its largest weighted resource (fraction); `expected`: the same with these moves counted.
     `arriving` (Pulsar: `preallocatedBundleData`), `leaving`: bundle → averages, in the order in which the moves were decided.
-    `expected`: its figures with these moves counted; None = as in `load`.
     """
 
     load: BrokerLoad
+    usage: float
+    expected: float
     arriving: Mapping[str, Averages] = field(default_factory=dict)
     leaving: Mapping[str, Averages] = field(default_factory=dict)
-    expected: Figures | None = None
 
-    @property
-    def figures(self) -> Figures:
-        return self.load.figures if self.expected is None else self.expected
+    @cached_property
+    def long_rates(self) -> tuple[float, float]:
+        """Long-term messages/s in and out of all bundles, summed one after the other as Java does."""
+        long = self.load.bundles.long
+        if not len(long):
+            return 0.0, 0.0
+        with np.errstate(all="ignore"):
+            return float(np.cumsum(long[:, RATE_IN])[-1]), float(np.cumsum(long[:, RATE_OUT])[-1])
+
+    @cached_property
+    def expected_rate(self) -> float:
+        """Long-term messages/s in + out with every move counted; the order of bundles does not matter. Not finite for nonsense."""
+        long = self.load.bundles.long
+        try:
+            total = fsum([*long[:, RATE_IN].tolist(), *long[:, RATE_OUT].tolist()])
+        except (OverflowError, ValueError):
+            return inf
+        come, gone = (sum(moved.long_rate for moved in moves.values()) for moves in (self.arriving, self.leaving))
+        return max(0.0, total + come - gone)
 
 
 @dataclass(frozen=True)
@@ -79,8 +100,8 @@ class Placement:
 class Placer(Protocol):
     """A rule that picks a broker for a bundle. Holds settings only; everything it remembers is in `Memory`."""
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
-        """Memory at the beginning of a round, before anything is placed."""
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
+        """Memory at the beginning of a round, before anything is placed. `brokers`: all that may be judged."""
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """One bundle. Never raises on a legal request."""

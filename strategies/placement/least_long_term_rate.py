@@ -5,19 +5,16 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import fsum, inf, isfinite
+from math import inf, isfinite
 from typing import Annotated
 
-import numpy as np
-
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Memory
-from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody, unknown_broker
-from strategies.placement.levels import levels, lowest, usage_of
-from strategies.settings import Setting, Weights
-from strategies.usage import weighted_usage
+from strategies.model import Memory
+from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
+from strategies.placement.levels import levels, lowest
+from strategies.settings import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +34,8 @@ class ParityLeastLongTermRate:
     """The rule to the letter: an overloaded broker scores infinity, and all brokers are equally good when all are overloaded."""
 
     settings: LeastLongTermRateSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -61,14 +57,14 @@ class ParityLeastLongTermRate:
         return _answer(best, least, memory, request.seed)
 
     def _score(self, candidate: Candidate) -> float:
-        if weighted_usage(candidate.load.figures, self.weights) > self.settings.overloaded_percent / 100.0:
+        if candidate.usage > self.settings.overloaded_percent / 100.0:
             return inf
         order = concurrent_hash_map_order(list(candidate.arriving)).tolist()
         arriving = list(candidate.arriving.values())
         total = 0.0
         for position in order:
             total += arriving[position].long_rate
-        rate_in, rate_out = _summed(candidate.load)
+        rate_in, rate_out = candidate.long_rates
         return total + (rate_in + rate_out)
 
 
@@ -77,9 +73,8 @@ class LeastLongTermRate:
     """The same rule with the moves of the round counted, both ways; when all brokers are overloaded, the one that is least so."""
 
     settings: LeastLongTermRateSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -91,17 +86,17 @@ class LeastLongTermRate:
         """The candidates with the smallest rate of those that are not overloaded."""
         known = {broker: candidate for broker in sorted(request.candidates) if (candidate := request.candidates[broker]) is not None}
         limit = self.settings.overloaded_percent / 100.0
-        healthy = {broker: candidate for broker, candidate in known.items() if usage_of(candidate, self.weights) <= limit}
+        healthy = {broker: candidate for broker, candidate in known.items() if candidate.expected <= limit}
         if not healthy:
             return self._least_overloaded(request, memory)
-        rates = {broker: rate for broker, candidate in healthy.items() if isfinite(rate := _expected_rate(candidate))}
+        rates = {broker: rate for broker, candidate in healthy.items() if isfinite(rate := candidate.expected_rate)}
         if not rates:
             return Placement((), None, memory, "unusable-figures", "cannot be placed: the message rate of no candidate is a finite number")
         least = min(rates.values())
         return _answer(tuple(broker for broker, rate in rates.items() if rate == least), least, memory, request.seed)
 
     def _least_overloaded(self, request: Request, memory: Memory) -> Placement:
-        found = levels(request, {}, self.weights)
+        found = levels(request, {})
         if not found:
             return nobody(memory)
         best = lowest(found)
@@ -115,26 +110,3 @@ def _answer(best: tuple[str, ...], rate: float, memory: Memory, seed: str) -> Pl
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
     text = f"has the lowest long-term message rate, {rate:,.0f} msg/s{alike}"
     return Placement(best, draw(best, seed), memory, "least-rate", text, {"long_term_rate": rate})
-
-
-def _summed(load: BrokerLoad) -> tuple[float, float]:
-    """Long-term messages/s in and out of a broker, summed one after the other as Java does."""
-    long = load.bundles.long
-    if not len(long):
-        return 0.0, 0.0
-    with np.errstate(all="ignore"):
-        return float(np.cumsum(long[:, RATE_IN])[-1]), float(np.cumsum(long[:, RATE_OUT])[-1])
-
-
-def _expected_rate(candidate: Candidate) -> float:
-    """Long-term messages/s with every move counted; exact sums, so that the order of bundles does not matter."""
-    long = candidate.load.bundles.long
-    moves = [*_rates(candidate.arriving, 1.0), *_rates(candidate.leaving, -1.0)]
-    try:
-        return max(0.0, fsum([*long[:, RATE_IN].tolist(), *long[:, RATE_OUT].tolist(), *moves]))
-    except (OverflowError, ValueError):
-        return inf
-
-
-def _rates(moves: Mapping[str, Averages], sign: float) -> list[float]:
-    return [sign * averages.long_rate for averages in moves.values()]

@@ -6,18 +6,17 @@ per broker, which Java advances with every bundle it places; the repaired rule a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
 
 from strategies.java_order import hash_map_order
-from strategies.model import BrokerLoad, Memory
-from strategies.placement.contract import Placement, Request, draw, nobody, unknown_broker
+from strategies.model import Memory
+from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
 from strategies.placement.history import only_active, smoothed, with_smoothed
 from strategies.placement.levels import levels, mean_of, well_below
-from strategies.settings import Setting, Weights
-from strategies.usage import weighted_usage
+from strategies.settings import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,8 @@ class ParityLeastResourceUsage:
     """The rule to the letter: every look-up is one more sample, and nothing that was placed before counts."""
 
     settings: LeastResourceUsageSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -65,7 +63,7 @@ class ParityLeastResourceUsage:
             candidate = request.candidates[names[position]]
             if candidate is None:
                 return unknown_broker(with_smoothed(memory, after), names[position])
-            after[names[position]] = _advanced(candidate.load, before.get(names[position]), self.settings.history, self.weights)
+            after[names[position]] = _advanced(candidate, before.get(names[position]), self.settings.history)
             total += after[names[position]]
         mean, difference = total / len(names), self.settings.difference_percent / 100.0
         best = sorted(broker for broker, usage in after.items() if usage + difference <= mean)
@@ -77,17 +75,16 @@ class LeastResourceUsage:
     """The same rule with one sample a round and the moves of the round counted; with nobody well below the mean, the least used one."""
 
     settings: LeastResourceUsageSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Adds the newest usage of every broker that has new figures to its history."""
         before, after = smoothed(memory), {}
-        for broker in brokers:
-            known = before.get(broker.broker)
-            if broker.fresh or known is None:
-                advanced = _advanced(broker, known, self.settings.history, self.weights)
+        for name, broker in brokers.items():
+            known = before.get(name)
+            if broker.load.fresh or known is None:
+                advanced = _advanced(broker, known, self.settings.history)
                 if isfinite(advanced):
-                    after[broker.broker] = advanced
+                    after[name] = advanced
         return with_smoothed(memory, after)
 
     def retain(self, memory: Memory, active: Collection[str]) -> Memory:
@@ -96,7 +93,7 @@ class LeastResourceUsage:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Candidates well below the mean of all, or the lowest."""
-        return by_level(levels(request, smoothed(memory), self.weights), self.settings, memory, request)
+        return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
 
 
 def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request) -> Placement:
@@ -123,8 +120,8 @@ def answer(best: Sequence[str], everybody: Sequence[str], mean: float, memory: M
     return Placement(tuple(everybody), draw(everybody, seed), memory, "nobody-below-mean", text, evidence)
 
 
-def _advanced(broker: BrokerLoad, before: float | None, history: float, weights: Weights) -> float:
+def _advanced(broker: Candidate, before: float | None, history: float) -> float:
     """The history after one more sample; an idle broker starts anew."""
-    usage, figures = weighted_usage(broker.figures, weights), broker.figures
+    figures = broker.load.figures
     idle = figures.bundle_count == 0 or (figures.traffic.msg_rate_in == 0 and figures.traffic.msg_rate_out == 0)
-    return usage if before is None or idle else history * before + (1 - history) * usage
+    return broker.usage if before is None or idle else history * before + (1 - history) * broker.usage

@@ -6,15 +6,14 @@ nothing of its own: `BrokerMemory.ewma` stands for the `weightedMaxEMA` of a bro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from strategies.java_order import hash_map_order
-from strategies.model import BrokerLoad, Memory
-from strategies.placement.contract import Placement, Request, nobody
+from strategies.model import Memory
+from strategies.placement.contract import Candidate, Placement, Request, nobody
 from strategies.placement.least_resource_usage import LeastResourceUsageSettings, answer, by_level
 from strategies.placement.levels import levels
-from strategies.settings import Weights
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,8 @@ class ParityExtensibleLeastResourceUsage:
     """The rule to the letter: when nobody is well below the mean, any candidate will do, even one that nothing is known of."""
 
     settings: LeastResourceUsageSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -54,9 +52,8 @@ class ExtensibleLeastResourceUsage:
     """The same rule with the moves of the round counted; without a broker well below the mean, the least used one."""
 
     settings: LeastResourceUsageSettings
-    weights: Weights
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -66,7 +63,7 @@ class ExtensibleLeastResourceUsage:
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Candidates well below the mean of all, or the lowest; a broker without smoothed usage counts with its newest."""
-        return by_level(levels(request, _smoothed(memory), self.weights), self.settings, memory, request)
+        return by_level(levels(request, _smoothed(memory)), self.settings, memory, request)
 
 
 def _smoothed(memory: Memory) -> dict[str, float]:

@@ -8,30 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum, isfinite
 
-from strategies.placement.contract import Candidate, Request
-from strategies.settings import Weights
-from strategies.usage import weighted_usage
+from strategies.placement.contract import Request
 
 #: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30 %.
 TOLERANCE = 1e-6
 
 
-def usage_of(candidate: Candidate, weights: Weights) -> float:
-    """Expected usage (fraction) of a candidate."""
-    return weighted_usage(candidate.figures, weights)
-
-
-def levels(request: Request, history: Mapping[str, float], weights: Weights) -> dict[str, float]:
+def levels(request: Request, history: Mapping[str, float]) -> dict[str, float]:
     """Broker → level, by name; brokers without finite figures have none. `history`: smoothed usage, where there is any."""
     found = {}
     for broker in sorted(request.candidates):
         candidate = request.candidates[broker]
-        if candidate is None:
-            continue
-        now = weighted_usage(candidate.load.figures, weights)
-        level = history.get(broker, now) + (usage_of(candidate, weights) - now)
-        if isfinite(level):
-            found[broker] = level
+        if candidate is not None:
+            level = history.get(broker, candidate.usage) + (candidate.expected - candidate.usage)
+            if isfinite(level):
+                found[broker] = level
     return found
 
 

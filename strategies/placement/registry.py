@@ -14,7 +14,7 @@ from strategies.placement.least_long_term_rate import LeastLongTermRate, LeastLo
 from strategies.placement.least_resource_usage import LeastResourceUsage, LeastResourceUsageSettings, ParityLeastResourceUsage
 from strategies.placement.least_resource_usage_extensible import ExtensibleLeastResourceUsage, ParityExtensibleLeastResourceUsage
 from strategies.placement.round_robin import ParityRoundRobin, RoundRobin, RoundRobinSettings
-from strategies.settings import Mode, Weights
+from strategies.settings import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,27 @@ class Entry:
     pulsar_class: str
     summary: str
     settings: type
-    build: Callable[[Any, Weights, Mode], Placer]
+    build: Callable[[Any, Mode], Placer]
 
 
-def _least_long_term_rate(settings: LeastLongTermRateSettings, weights: Weights, mode: Mode) -> Placer:
-    return ParityLeastLongTermRate(settings, weights) if mode == "parity" else LeastLongTermRate(settings, weights)
+def _least_long_term_rate(settings: LeastLongTermRateSettings, mode: Mode) -> Placer:
+    return ParityLeastLongTermRate(settings) if mode == "parity" else LeastLongTermRate(settings)
 
 
-def _least_resource_usage(settings: LeastResourceUsageSettings, weights: Weights, mode: Mode) -> Placer:
-    return ParityLeastResourceUsage(settings, weights) if mode == "parity" else LeastResourceUsage(settings, weights)
+def _least_resource_usage(settings: LeastResourceUsageSettings, mode: Mode) -> Placer:
+    return ParityLeastResourceUsage(settings) if mode == "parity" else LeastResourceUsage(settings)
 
 
-def _extensible(settings: LeastResourceUsageSettings, weights: Weights, mode: Mode) -> Placer:
-    return ParityExtensibleLeastResourceUsage(settings, weights) if mode == "parity" else ExtensibleLeastResourceUsage(settings, weights)
+def _extensible(settings: LeastResourceUsageSettings, mode: Mode) -> Placer:
+    return ParityExtensibleLeastResourceUsage(settings) if mode == "parity" else ExtensibleLeastResourceUsage(settings)
 
 
-def _round_robin(settings: RoundRobinSettings, weights: Weights, mode: Mode) -> Placer:
+def _round_robin(settings: RoundRobinSettings, mode: Mode) -> Placer:
     return ParityRoundRobin() if mode == "parity" else RoundRobin()
 
 
-def _avg(settings: AvgPlacementSettings, weights: Weights, mode: Mode) -> Placer:
-    return ParityAvgPlacement() if mode == "parity" else AvgPlacement(settings, weights)
+def _avg(settings: AvgPlacementSettings, mode: Mode) -> Placer:
+    return ParityAvgPlacement() if mode == "parity" else AvgPlacement(settings)
 
 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance"
@@ -94,7 +94,7 @@ PLACERS: Mapping[str, Entry] = MappingProxyType(
 )
 
 
-def placer(name: str, settings: object | None, weights: Weights, mode: Mode) -> Placer:
+def placer(name: str, settings: object | None, mode: Mode) -> Placer:
     """The placement called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
     entry = PLACERS.get(name)
     if entry is None:
@@ -102,4 +102,4 @@ def placer(name: str, settings: object | None, weights: Weights, mode: Mode) -> 
     chosen = entry.settings() if settings is None else settings
     if not isinstance(chosen, entry.settings):
         raise SettingsError([f"placement.{name}: settings of {type(chosen).__name__} belong to another placement"])
-    return entry.build(chosen, weights, mode)
+    return entry.build(chosen, mode)

@@ -6,12 +6,12 @@ candidates and a counter, in `ClusterMemory.rotation` and `turn`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.java_order import hash_map_order
-from strategies.model import BrokerLoad, Memory
-from strategies.placement.contract import Placement, Request, nobody
+from strategies.model import Memory
+from strategies.placement.contract import Candidate, Placement, Request, nobody
 
 _LAST_TURN = 2**31 - 1
 
@@ -25,7 +25,7 @@ class RoundRobinSettings:
 class ParityRoundRobin:
     """The rule to the letter: the order is that of a hash set, remembered until it no longer fits the candidates."""
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
@@ -51,7 +51,7 @@ class ParityRoundRobin:
 class RoundRobin:
     """The same idea by name: the next candidate after the one that took the last bundle, whoever joined or left in between."""
 
-    def open_round(self, brokers: Sequence[BrokerLoad], memory: Memory) -> Memory:
+    def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
 
