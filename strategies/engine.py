@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from strategies.beginning import LONGEST_BEGINNING, Early, agreed_time
 from strategies.clock import Clock, judge
 from strategies.model import (
     BrokerMemory,
@@ -63,33 +64,51 @@ class Engine:
         if isinstance(record, Note):
             return []
         state = store.get_cluster()
-        if state.clock is None or state.held is not None:
-            return self._begin(record, state, store)
-        return self._fold_timed(record, state, state.clock, store)
+        if state.early is not None:
+            return self._begin(record, state, state.early, store)
+        return self._fold_timed(record, state, store)
 
-    def _begin(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
-        """The first record sets the clock only when a second one agrees, so that a log may begin with bad ones."""
-        if state.held is None:
-            if isinstance(record, Sweep) and not record.brokers:
-                return self._start_clock(record, state, store)
-            store.put_cluster(replace(state, held=pack_record(record)))
+    def _begin(self, record: TelemetryRecord, state: ClusterState, early: tuple[Early, ...], store: StateStore) -> list[Event]:
+        """Until the first round has closed: a time holds once two records agree on it, and gives way to an earlier one that holds."""
+        jump_ms = self._settings.max_clock_jump_ms
+        agreed = agreed_time([*(one.ts for one in early), record.ts], jump_ms)
+        if not early and isinstance(record, Sweep) and not record.brokers:
+            agreed = record.ts
+        if state.clock is not None and (agreed is None or agreed >= state.round_at_ms - jump_ms):
+            return self._go_on(record, store)
+        if agreed is None:
+            store.put_cluster(replace(state, early=(*early, Early(record.ts, pack_record(record)))))
             return []
-        held, settings = unpack_record(state.held), self._settings
-        judged, verdict = judge(state.clock or Clock(held.ts), record.ts, settings.max_clock_jump_ms, settings.clock_recovery_ms)
-        if verdict == "believed":
-            return [*self._start_clock(held, state, store), *self.fold(record, store)]
-        if verdict == "ahead":
-            store.put_cluster(replace(state, clock=judged))
-            return [_clock_rejection(record, held.ts, "ahead")]
-        store.put_cluster(replace(state, clock=None, held=pack_record(record)))
-        return [_clock_rejection(held, record.ts, "behind" if verdict == "moved-on" else "ahead")]
+        return self._tell([*(unpack_record(one.packed) for one in early), record], agreed, store)
 
-    def _start_clock(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
-        started = replace(state, clock=Clock(record.ts), held=None, round_at_ms=record.ts)
-        store.put_cluster(started)
-        return self._fold_timed(record, started, Clock(record.ts), store)
+    def _tell(self, records: Sequence[TelemetryRecord], agreed: int, store: StateStore) -> list[Event]:
+        """The beginning, told (again) by the clock that starts with the first of the records that is near the agreed time."""
+        for broker in store.brokers():
+            store.remove_broker(broker.broker)
+        start = next(record.ts for record in records if abs(record.ts - agreed) <= self._settings.max_clock_jump_ms)
+        store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
+        return [event for record in records for event in self._go_on(record, store)]
 
-    def _fold_timed(self, record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
+    def _go_on(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
+        """One more record of a beginning whose time is known. Earlier ones wait for a second that agrees, until the beginning is over."""
+        state = store.get_cluster()
+        if state.early is None:
+            return self._fold_timed(record, state, store)
+        earliest = state.round_at_ms - self._settings.max_clock_jump_ms
+        known = (*state.early, Early(record.ts, pack_record(record)))
+        events = self._fold_timed(record, state, store) if record.ts >= earliest else []
+        early = state.early if any(isinstance(event, Rejection) for event in events) else known
+        state = store.get_cluster()
+        if state.early is not None and state.round == 0 and len(early) < LONGEST_BEGINNING:
+            store.put_cluster(replace(state, early=early))
+            return events
+        store.put_cluster(replace(state, early=None))
+        alone = [unpack_record(one.packed) for one in early if one.ts < earliest]
+        return [*events, *(_clock_rejection(one, earliest, "behind") for one in alone)]
+
+    def _fold_timed(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
+        clock = state.clock
+        assert clock is not None
         settings = self._settings
         judged, verdict = judge(clock, record.ts, settings.max_clock_jump_ms, settings.clock_recovery_ms)
         state = replace(state, clock=judged)
@@ -249,7 +268,7 @@ def _forget_everything_timed(state: ClusterState, clock: Clock, store: StateStor
     """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
     for broker in store.brokers():
         store.remove_broker(broker.broker)
-    return ClusterState(clock=clock, round=state.round, round_at_ms=clock.now_ms, joined=state.joined, policies=state.policies)
+    return ClusterState(clock=clock, early=None, round=state.round, round_at_ms=clock.now_ms, joined=state.joined, policies=state.policies)
 
 
 def _clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from strategies.beginning import Early
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
 from strategies.model import ClusterMemory
@@ -51,7 +52,7 @@ class Gained:
 class ClusterState:
     """State of one cluster apart from its brokers.
 
-    `held`: the very first record (packed), until a second one agrees with its clock; as long as it is there, `clock` is a guess.
+    `early`: what the log began with, until the first round has closed (None from then on).
     `round`: number of the last closed round; `round_at_ms`: when it closed (before the first one: the first record).
     `sweep_at_ms`: newest sweep marker, −1 before the first.
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
@@ -60,7 +61,7 @@ class ClusterState:
     """
 
     clock: Clock | None = None
-    held: bytes | None = None
+    early: tuple[Early, ...] | None = ()
     round: int = 0
     round_at_ms: int = 0
     sweep_at_ms: int = -1
@@ -80,7 +81,7 @@ class ClusterState:
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
     tree = asdict(state)
-    tree["held"] = None if state.held is None else b64encode(state.held).decode("ascii")
+    tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii")] for one in state.early]
     return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -95,7 +96,7 @@ def from_bytes(data: bytes) -> ClusterState:
         )
     return ClusterState(
         clock=None if tree["clock"] is None else Clock(**tree["clock"]),
-        held=None if tree["held"] is None else b64decode(tree["held"]),
+        early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed)) for ts, packed in tree["early"]),
         in_flight={bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},

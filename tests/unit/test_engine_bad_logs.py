@@ -52,6 +52,33 @@ def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(years: tup
     assert codes(events) == ["clock-ahead"] * 3
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 250])
+def test_a_log_may_begin_with_a_collector_whose_clock_is_ahead(count: int) -> None:
+    """The records of one broken clock agree with each other; that they are wrong shows only when earlier ones agree as well."""
+    ahead: list[TelemetryRecord] = [report("a:1", 3600 + i / 10, 50 + i / 10) for i in range(count)]
+    events = fold_all(engine(), [*ahead, *three_passes()])
+    assert decided(events) == decided(fold_all(engine(), three_passes()))
+    assert codes(events) == ["clock-ahead"] * count
+
+
+def test_a_clock_that_is_ahead_may_take_turns_with_the_right_one_from_the_first_record_on() -> None:
+    right = three_passes()
+    turns = [record for i, one in enumerate(right) for record in (report("b:1", 7200 + i, 60 + i), one)]
+    events = fold_all(engine(), turns)
+    assert decided(events) == decided(fold_all(engine(), right))
+    assert codes(events) == ["clock-ahead"] * len(right)
+
+
+def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:
+    """Duplicates within the part that is told again, and one record of long ago that stays alone until the first round closes."""
+    ahead, old = report("a:1", 3600), report("b:1", -3600)
+    right = three_passes()
+    log = [ahead, ahead, old, right[0], right[0], *right[1:]]
+    events = fold_all(engine(), log)
+    assert decided(events) == decided(fold_all(engine(), right))
+    assert sorted(codes(events)) == ["clock-ahead", "clock-behind", "duplicate", "duplicate"]
+
+
 def test_a_log_that_begins_with_a_record_of_long_ago_goes_on_once_that_is_certain() -> None:
     passes: list[TelemetryRecord] = [record for i in range(30) for record in one_pass(60 * i)]
     events = fold_all(engine(), [report("a:1", -YEAR_S), *passes])
