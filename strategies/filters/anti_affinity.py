@@ -50,6 +50,16 @@ def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, st
     return refused
 
 
+def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Callable[[str], bool]) -> Refused:
+    """Fixed: brokers that would serve more namespaces of the group than the source does now. `has_it`: it serves this namespace already."""
+    most = counts.get(source, 0)
+    return {
+        broker: Refusal("anti-affinity", f"would serve {after} of the anti-affinity group, its present broker serves {most}")
+        for broker in brokers
+        if (after := counts.get(broker, 0) + (not has_it(broker))) > most
+    }
+
+
 def may_leave(source: str, brokers: Sequence[str], counts: Counts) -> bool:
     """Whether a bundle may be unloaded: not if it would have to come back, because all brokers serve equally many of the group."""
     if not brokers:

@@ -74,6 +74,8 @@ def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Seq
 
 
 def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: bool) -> Refused:
+    if not policies.isolation and not policies.brokers:
+        return {}
     refused = {}
     kind = "non-persistent" if non_persistent else "persistent"
     for broker in brokers:

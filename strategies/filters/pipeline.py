@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, namespaces_served
+from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, more_crowded, namespaces_served
 from strategies.filters.contract import Refusal, Refused, namespace_of, remaining
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
@@ -117,15 +117,15 @@ class Filters:
         )
 
     def must_stay(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Refusal | None:
-        """Why the bundle must not leave its source, whatever place could be found for it; None when it may."""
+        """Why the bundle must not leave its source, whatever place could be found for it; None when it may. Reads on from the bundle."""
         source = subject.source or ""
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
         elsewhere = remaining([broker for broker in brokers if broker != source], policy)
         if not elsewhere:
-            return Refusal("no-broker-by-policy", "no other broker may serve its namespace by the isolation policies")
+            return Refusal("no-broker-by-policy", "has no other broker that the isolation policies allow")
         counts = self._group_counts(subject, brokers, fleet)
         if counts is not None and not may_leave(source, remaining(brokers, policy), counts):
-            return Refusal("anti-affinity-even", "all brokers serve equally many namespaces of its anti-affinity group")
+            return Refusal("anti-affinity-even", "must not leave: all brokers serve equally much of its anti-affinity group")
         return None
 
     def _modular(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
@@ -167,6 +167,7 @@ class Filters:
         if self.settings.prefer_later_versions:
             screen.drop(not_newest_known(screen.left, facts))
         self._spread(screen, subject, fleet)
+        self._crowd(screen, subject, fleet)
         if self.settings.load_manager == "modular" and self.settings.distribute_evenly:
             counted = _bundles_of(subject.namespace, [*screen.left, *([subject.source] if subject.source else [])], fleet)
             screen.drop(no_less_even(screen.left, counted, subject.source))
@@ -187,6 +188,12 @@ class Filters:
         if counts is not None:
             domains = fleet.policies.domains if self.settings.failure_domains and fleet.policies.domains else None
             screen.drop(anti_affine(screen.left, counts, domains))
+
+    def _crowd(self, screen: _Screen, subject: Subject, fleet: Fleet) -> None:
+        counts = None if subject.source is None else self._group_counts(subject, screen.left, fleet)
+        if counts is not None and subject.source is not None:
+            namespace = subject.namespace
+            screen.drop(more_crowded(screen.left, counts, subject.source, lambda broker: namespace in fleet.served(broker)))
 
     def _group_counts(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Counts | None:
         """How many of the bundle's anti-affinity group each broker serves; None without a group."""

@@ -1,0 +1,196 @@
+"""A destination for every bundle that leaves: policies first, then filters, then the placement, each move counted for those after it.
+
+Source of the rule: step 4 of the shedding round and `selectBroker` of `ModularLoadManagerImpl`, `TransferShedder.isTransferable` of the
+extensible load manager, Pulsar 4.2.4. In parity mode no move counts before a report shows it, as in Java; in fixed mode all do, and a
+destination that a shedding rule named is kept if it may take the bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from strategies.filters.contract import Refusal
+from strategies.filters.pipeline import Allowed, Filters, Fleet, Subject
+from strategies.filters.policies import PoliciesView
+from strategies.model import ClusterView, Decision, Memory, Skip
+from strategies.placement.contract import Averages, Candidate, Placement, Placer, Request, seed_of
+from strategies.placement.ledger import Ledger, Move
+from strategies.settings import Mode, Setting, Weights
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationSettings:
+    """When a destination is too full, whatever placement chose it."""
+
+    overloaded_percent: Annotated[
+        float,
+        Setting(
+            "A bundle goes to a broker that is, or would be, fuller than this only for want of a better one",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 85.0
+
+
+@dataclass(frozen=True)
+class DestinationRules:
+    """By what destinations are named."""
+
+    placer: Placer
+    filters: Filters
+    settings: DestinationSettings
+    weights: Weights
+
+    @property
+    def mode(self) -> Mode:
+        return self.filters.mode
+
+
+class Destinations:
+    """The destinations of one round, named one after the other. `memory` is what the placement wants to be remembered."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        round_: int,
+        rules: DestinationRules,
+        *,
+        policies: PoliciesView,
+        memory: Memory,
+        on_the_way: Sequence[Move] = (),
+    ) -> None:
+        """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode only."""
+        self._view, self._round, self._rules, self._policies = view, round_, rules, policies
+        self._brokers = tuple(broker.broker for broker in view.brokers)
+        self._settling = frozenset(broker.broker for broker in view.brokers if broker.settling)
+        self._ledger = Ledger(view.brokers, rules.weights)
+        if rules.mode == "fixed":
+            for move in on_the_way:
+                self._ledger.count(move)
+        self.memory = rules.placer.open_round(self._judged(), memory)
+
+    def name(self, decision: Decision) -> Decision | Skip:
+        """The decision with its destination, or why its bundle stays. Never raises on a legal view."""
+        averages = self._ledger.averages(decision.bundle, decision.source)
+        subject = Subject(decision.bundle, decision.source, averages.topics)
+        fleet = self._fleet()
+        stays = self._rules.filters.must_stay(subject, self._brokers, fleet) if self._asks_first else None
+        if stays is not None:
+            return _skip(decision, stays)
+        allowed = self._rules.filters.allowed(subject, self._brokers, fleet)
+        named = self._named(decision, allowed, averages)
+        if isinstance(named, Decision):
+            self._count(named, averages)
+        return named
+
+    @property
+    def _asks_first(self) -> bool:
+        """The extensible load manager has no check of its own before it looks for a destination."""
+        return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager == "modular"
+
+    def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
+        """Why this broker must not take the bundle; None when it may."""
+        topics = self._ledger.averages(bundle, source).topics
+        allowed = self._rules.filters.allowed(Subject(bundle, source, topics), self._brokers, self._fleet())
+        if destination in allowed.brokers:
+            return None
+        return allowed.refused.get(destination, Refusal("not-there", "is not among the brokers of this round"))
+
+    def _named(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
+        if self._rules.mode == "fixed":
+            return self._fixed(decision, allowed, averages)
+        if self._rules.filters.settings.load_manager == "extensible":
+            return _as_decided(decision, allowed)
+        return self._modular(decision, allowed, averages)
+
+    def _modular(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
+        """As Java looks a destination up: an overloaded first choice gives all brokers that policies allow a second chance."""
+        placement = self._place(decision, allowed.brokers, averages)
+        if placement.chosen is not None and self._is_overloaded(placement.chosen):
+            everybody = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
+            second = self._place(decision, everybody, averages)
+            placement = second if second.chosen is not None else placement
+        if placement.chosen == decision.source:
+            return _skip(decision, Refusal("placed-on-source", f"would be placed where it is: {decision.source} {placement.text}"))
+        return _answer(decision, placement, allowed)
+
+    def _fixed(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
+        """A destination that was named and may take the bundle stays; one that the bundle would overload is passed over."""
+        if decision.destination in allowed.brokers:
+            return decision
+        if decision.destination is not None and self._rules.filters.settings.load_manager == "extensible":
+            return _as_decided(decision, allowed)
+        placement = self._place(decision, allowed.brokers, averages)
+        if placement.chosen is not None and self._would_overload(decision, placement.chosen):
+            rest = tuple(broker for broker in allowed.brokers if not self._would_overload(decision, broker))
+            if not rest:
+                limit = self._rules.settings.overloaded_percent
+                text = f"would put every broker that may take it above {limit:g} %, and above {decision.source}"
+                return _skip(decision, Refusal("would-overload", text))
+            placement = self._place(decision, rest, averages)
+        return _answer(decision, placement, allowed)
+
+    def _place(self, decision: Decision, brokers: Sequence[str], averages: Averages) -> Placement:
+        candidates: Mapping[str, Candidate | None] = {broker: self._ledger.candidate(broker) for broker in brokers}
+        seed = seed_of(self._view.cluster, self._round, decision.bundle)
+        placement = self._rules.placer.place(Request(decision.bundle, averages, candidates, seed), self.memory)
+        self.memory = placement.memory
+        return placement
+
+    def _is_overloaded(self, broker: str) -> bool:
+        candidate = self._ledger.candidate(broker)
+        return candidate is not None and candidate.usage > self._rules.settings.overloaded_percent / 100.0
+
+    def _would_overload(self, decision: Decision, broker: str) -> bool:
+        """A broker may be overloaded by a bundle only if its source is worse off even without it."""
+        source = self._ledger.candidate(decision.source)
+        after = self._ledger.usage_with(broker, decision.bundle, decision.source)
+        return after > self._rules.settings.overloaded_percent / 100.0 and (source is None or after >= source.expected)
+
+    def _count(self, decision: Decision, averages: Averages) -> None:
+        if self._rules.mode == "fixed":
+            self._ledger.count(Move(decision.bundle, decision.source, decision.destination, averages))
+
+    def _fleet(self) -> Fleet:
+        ledger = self._ledger
+        return Fleet(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling)
+
+    def _judged(self) -> dict[str, Candidate]:
+        return self._ledger.candidates()
+
+
+def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
+    """The extensible load manager decides while shedding; what is left is to check its choice."""
+    if decision.destination is None:
+        elsewhere = [broker for broker in allowed.brokers if broker != decision.source]
+        return decision if elsewhere else _skip(decision, _nowhere(allowed))
+    if decision.destination in allowed.brokers:
+        return decision
+    refusal = allowed.refused.get(decision.destination, Refusal("not-there", "is not among the brokers of this round"))
+    return _skip(decision, Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"))
+
+
+def _answer(decision: Decision, placement: Placement, allowed: Allowed) -> Decision | Skip:
+    if placement.chosen is None:
+        return _skip(decision, _nowhere(allowed) if placement.code == "no-candidates" else Refusal(placement.code, placement.text))
+    text = f"{decision.text}; {_instead(decision, placement.chosen, allowed)}{placement.chosen} {placement.text}"
+    evidence = {**decision.evidence, **placement.evidence, "placement": placement.code}
+    return replace(decision, destination=placement.chosen, text=text, evidence=evidence)
+
+
+def _instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
+    """Why another broker than the one that shedding named gets the bundle."""
+    refusal = None if decision.destination is None or decision.destination == chosen else allowed.refused.get(decision.destination)
+    return "" if refusal is None else f"{decision.destination} {refusal.text}, but "
+
+
+def _nowhere(allowed: Allowed) -> Refusal:
+    return Refusal("no-destination", f"may go nowhere: {allowed.summary()}")
+
+
+def _skip(decision: Decision, refusal: Refusal) -> Skip:
+    return Skip("bundle", (decision.bundle,), refusal.code, f"it {refusal.text}", decision.source)

@@ -1,0 +1,120 @@
+"""What every broker carries while a round decides: its report, plus the moves that no report shows yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from strategies.estimate import burdened, share_of_traffic
+from strategies.filters.contract import namespace_of
+from strategies.model import BrokerLoad
+from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
+from strategies.settings import Weights
+from strategies.usage import weighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bundle on its way. `shown`: the figures of both brokers contain it already, only their lists of bundles do not."""
+
+    bundle: str
+    source: str
+    destination: str | None
+    averages: Averages
+    shown: bool = False
+
+
+class Ledger:
+    """Figures, bundles and topics of the brokers of one round. Tables are unpacked and counted when somebody asks, and once."""
+
+    def __init__(self, brokers: Sequence[BrokerLoad], weights: Weights) -> None:
+        self._brokers = {broker.broker: broker for broker in brokers}
+        self._weights = weights
+        self._figures = {broker.broker: broker.figures for broker in brokers}
+        self._candidates: dict[str, Candidate] = {}
+        self._served: dict[str, Mapping[str, int]] = {}
+        self._topics: dict[str, int] = {}
+        self._arriving: dict[str, dict[str, Averages]] = {}
+        self._leaving: dict[str, dict[str, Averages]] = {}
+
+    def candidate(self, broker: str) -> Candidate | None:
+        """What a placement knows of a broker; None for one that is not of this round."""
+        load = self._brokers.get(broker)
+        if load is None:
+            return None
+        if broker not in self._candidates:
+            usage, expected = weighted_usage(load.figures, self._weights), weighted_usage(self._figures[broker], self._weights)
+            arriving, leaving = self._arriving.get(broker, {}), self._leaving.get(broker, {})
+            self._candidates[broker] = Candidate(load, usage, expected, dict(arriving), dict(leaving))
+        return self._candidates[broker]
+
+    def candidates(self) -> dict[str, Candidate]:
+        """All brokers, in the order of the round."""
+        return {broker: known for broker in self._brokers if (known := self.candidate(broker)) is not None}
+
+    def averages(self, bundle: str, broker: str) -> Averages:
+        """A bundle as the table of its broker has it; Pulsar's defaults for one that is not in it."""
+        load = self._brokers.get(broker)
+        if load is None or bundle not in load.bundles.names:
+            return UNKNOWN
+        table, row = load.bundles, load.bundles.names.index(bundle)
+        samples = int(table.short_samples[row]), int(table.long_samples[row])
+        return Averages(_row(table.short[row].tolist()), _row(table.long[row].tolist()), *samples, int(table.topics[row]))
+
+    def served(self, broker: str) -> Mapping[str, int]:
+        """Namespace → number of bundles on a broker, moves included; no entry for none."""
+        if broker not in self._served:
+            load = self._brokers.get(broker)
+            found = Counter(map(namespace_of, load.bundles.names if load is not None else ()))
+            found.update(map(namespace_of, self._arriving.get(broker, ())))
+            found.subtract(map(namespace_of, self._leaving.get(broker, ())))
+            self._served[broker] = +found
+        return self._served[broker]
+
+    def topics(self, broker: str) -> int:
+        """Topics on a broker by its newest report, moves not included."""
+        if broker not in self._topics:
+            load = self._brokers.get(broker)
+            self._topics[broker] = 0 if load is None else int(load.bundles.topics.sum())
+        return self._topics[broker]
+
+    def arriving_topics(self, broker: str) -> int:
+        """Topics of the bundles on their way to a broker."""
+        return sum(averages.topics for averages in self._arriving.get(broker, {}).values())
+
+    def usage_with(self, broker: str, bundle: str, source: str) -> float:
+        """Usage (fraction) of a broker after it took the bundle as well."""
+        load = self._brokers[source]
+        figures = burdened(self._figures[broker], load.figures, share_of_traffic(load, bundle))
+        return weighted_usage(figures, self._weights)
+
+    def count(self, move: Move) -> None:
+        """From now on the move has happened."""
+        load = self._brokers.get(move.source)
+        if load is not None:
+            self._leave(move)
+        if move.destination is not None and move.destination in self._brokers:
+            self._arriving.setdefault(move.destination, {})[move.bundle] = move.averages
+            self._forget(move.destination)
+        if load is None or move.shown:
+            return
+        share = share_of_traffic(load, move.bundle)
+        self._figures[move.source] = burdened(self._figures[move.source], load.figures, -share)
+        if move.destination in self._figures:
+            self._figures[move.destination] = burdened(self._figures[move.destination], load.figures, share)
+
+    def _leave(self, move: Move) -> None:
+        """A bundle that its source no longer lists has left already."""
+        if move.bundle in self._brokers[move.source].bundles.names:
+            self._leaving.setdefault(move.source, {})[move.bundle] = move.averages
+        self._forget(move.source)
+
+    def _forget(self, broker: str) -> None:
+        self._candidates.pop(broker, None)
+        self._served.pop(broker, None)
+
+
+def _row(values: list[float]) -> Row:
+    rate_in, rate_out, throughput_in, throughput_out = values
+    return rate_in, rate_out, throughput_in, throughput_out
