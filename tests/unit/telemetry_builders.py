@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 import numpy as np
@@ -51,6 +51,6 @@ def outcome(command_id: str, name: str, seconds: float, status: OutcomeStatus, o
     return OutcomeReport("c", ts, Outcome(command_id, "c", name, status, None, None, owner_after, 5, ts))
 
 
-def fold_all(engine: Engine, records: list[TelemetryRecord], store: InMemoryStore | None = None) -> list[Event]:
+def fold_all(engine: Engine, records: Iterable[TelemetryRecord], store: InMemoryStore | None = None) -> list[Event]:
     store = store or InMemoryStore()
     return [event for record in records for event in engine.fold(record, store)]

@@ -74,15 +74,22 @@ class TestWhenARoundCloses:
 
 class TestWhoIsTrusted:
     def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
-        passes = [(report("a:1", 50 * i, 20 + i), sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"})) for i in range(1, 5)]
-        records = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1"), *(record for both in passes for record in both)]
+        records: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1")]
+        for i in range(1, 5):
+            records += [report("a:1", 50 * i, 20 + i), sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"})]
         last = rounds(fold_all(engine(), records))[-1]
         assert last.brokers == ("a:1",)
         assert last.stale == {"b:1": "newest report is 201 s old (timed out)"}
 
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()
-        records = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1"), report("a:1", 60, 20), sweep(61, "a:1")]
+        records: list[TelemetryRecord] = [
+            report("a:1", 0),
+            report("b:1", 0),
+            sweep(1, "a:1", "b:1"),
+            report("a:1", 60, 20),
+            sweep(61, "a:1"),
+        ]
         last = rounds(fold_all(engine(), records, store))[-1]
         assert (last.brokers, last.stale) == (("a:1",), {})
         assert [broker.broker for broker in store.brokers()] == ["a:1"]
@@ -160,7 +167,7 @@ class TestWhatAMoveChanges:
 
     def test_a_bundle_takes_its_averages_to_its_new_broker_whoever_reports_first(self) -> None:
         moving = bundle(0)
-        before = [report("a:1", 0, 50, {moving: 100.0}), report("b:1", 0, 50, {}), sweep(1, "a:1", "b:1")]
+        before: list[TelemetryRecord] = [report("a:1", 0, 50, {moving: 100.0}), report("b:1", 0, 50, {}), sweep(1, "a:1", "b:1")]
         leaves, arrives = report("a:1", 60, 10, {}), report("b:1", 61, 90, {moving: 200.0})
         tables = []
         for order in ([leaves, arrives], [replace(arrives, ts=leaves.ts), replace(leaves, ts=arrives.ts)]):
