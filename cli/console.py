@@ -39,8 +39,8 @@ def show(*parts: RenderableType) -> None:
 
 def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     """One JSON document on standard output; `kind` and `v` name the form of the rest."""
-    json.dump({"kind": kind, "v": version, **body}, sys.stdout, ensure_ascii=False, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
+    print(json.dumps({"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False))
 
 
 def table(columns: Sequence[tuple[str, Side]], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -32,7 +34,10 @@ def root(
 
 
 def main() -> None:
-    """Runs the command line and exits."""
+    """Runs the command line and exits. Characters a terminal cannot show are written as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="rebalancer")
 
 

@@ -21,7 +21,7 @@ from streaming.job import JobResult, run_job
 from streaming.output import Written
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report, sweep
-from tests.unit.test_cli_replay import EAGER_WORDS, uneven
+from tests.unit.uneven_log import EAGER_WORDS, uneven
 
 pytestmark = pytest.mark.spark
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,6 +16,9 @@ from cli.errors import reported
 from cli.lazy import COMMANDS, load
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError
 from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import uneven
+
+ROOT = Path(__file__).parents[2]
 
 
 def code_of(error: BaseException, debug: bool = False) -> int:
@@ -100,3 +108,19 @@ def test_a_misspelled_command_and_no_command() -> None:
 
 def test_version() -> None:
     assert rebalancer("--version").out.startswith("rebalancer 0.")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_a_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
+    command = [sys.executable, "-m", "cli.main", "replay", str(log)]
+
+    text, document = (
+        subprocess.run([*command, *more], cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True)
+        for more in ([], ["--json"])
+    )
+
+    assert "größe" in text.stdout.decode(encoding).replace(r"\xf6", "ö").replace(r"\xdf", "ß")
+    assert json.loads(document.stdout.decode(encoding))["clusters"][0]["cluster"] == "größe"
+    assert (text.stderr, document.stderr) == (b"", b"")

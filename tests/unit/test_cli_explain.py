@@ -11,7 +11,7 @@ from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
 from tests.telemetry_lines import bundle
 from tests.unit.command_line import Answer, rebalancer
-from tests.unit.test_cli_replay import EAGER_WORDS, recorded, uneven
+from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
 BUSIEST = bundle(7)
 
