@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from strategies.beginning import LONGEST_BEGINNING, Early, agreed_time
+from strategies.beginning import LONGEST_BEGINNING, Early, better_time, is_sure
 from strategies.clock import Clock, judge
 from strategies.model import (
     BrokerMemory,
@@ -69,42 +69,43 @@ class Engine:
         return self._fold_timed(record, state, store)
 
     def _begin(self, record: TelemetryRecord, state: ClusterState, early: tuple[Early, ...], store: StateStore) -> list[Event]:
-        """Until the first round has closed: a time holds once two records agree on it, and gives way to an earlier one that holds."""
-        jump_ms = self._settings.max_clock_jump_ms
-        agreed = agreed_time([*(one.ts for one in early), record.ts], jump_ms)
+        """Until the first round has closed: by whatever time is the best that is known, the beginning is told (see `beginning`)."""
+        times = [*(one.ts for one in early), record.ts]
+        time = better_time(times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
-            agreed = record.ts
-        if state.clock is not None and (agreed is None or agreed >= state.round_at_ms - jump_ms):
+            time = record.ts  # of an empty cluster there is nothing to get wrong
+        if time is not None:
+            return self._tell([*(unpack_record(one.packed) for one in early), record], time, store)
+        if state.clock is not None:
             return self._go_on(record, store)
-        if agreed is None:
-            store.put_cluster(replace(state, early=(*early, Early(record.ts, pack_record(record)))))
-            return []
-        return self._tell([*(unpack_record(one.packed) for one in early), record], agreed, store)
+        store.put_cluster(replace(state, early=(*early, Early(record.ts, pack_record(record), True))))
+        return []
 
-    def _tell(self, records: Sequence[TelemetryRecord], agreed: int, store: StateStore) -> list[Event]:
-        """The beginning, told (again) by the clock that starts with the first of the records that is near the agreed time."""
+    def _tell(self, records: Sequence[TelemetryRecord], time: int, store: StateStore) -> list[Event]:
+        """The beginning, told (again) by the clock that starts with the first record near the time."""
         for broker in store.brokers():
             store.remove_broker(broker.broker)
-        start = next(record.ts for record in records if abs(record.ts - agreed) <= self._settings.max_clock_jump_ms)
+        start = next(record.ts for record in records if abs(record.ts - time) <= self._settings.max_clock_jump_ms)
         store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
         return [event for record in records for event in self._go_on(record, store)]
 
     def _go_on(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """One more record of a beginning whose time is known. Earlier ones wait for a second that agrees, until the beginning is over."""
+        """One more record of a beginning that has a time; the beginning ends with the first round, and rejects what was too far away."""
         state = store.get_cluster()
-        if state.early is None:
+        if state.early is None or state.clock is None:
             return self._fold_timed(record, state, store)
-        earliest = state.round_at_ms - self._settings.max_clock_jump_ms
-        known = (*state.early, Early(record.ts, pack_record(record)))
-        events = self._fold_timed(record, state, store) if record.ts >= earliest else []
-        early = state.early if any(isinstance(event, Rejection) for event in events) else known
+        far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
+        events = [] if far else self._fold_timed(record, state, store)
+        refused = any(isinstance(event, Rejection) for event in events)
+        early = state.early if refused else (*state.early, Early(record.ts, pack_record(record), far))
         state = store.get_cluster()
-        if state.early is not None and state.round == 0 and len(early) < LONGEST_BEGINNING:
+        if state.round == 0 and len(early) < LONGEST_BEGINNING:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
-        alone = [unpack_record(one.packed) for one in early if one.ts < earliest]
-        return [*events, *(_clock_rejection(one, earliest, "behind") for one in alone)]
+        now_ms = record.ts if state.clock is None else state.clock.now_ms
+        outside = (unpack_record(one.packed) for one in early if one.far)
+        return [*events, *(_clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind") for one in outside)]
 
     def _fold_timed(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
         clock = state.clock
@@ -123,7 +124,7 @@ class Engine:
             store.put_cluster(state)
             return [rejection]
         closed_by = _due(record, state, judged.now_ms, settings)
-        if closed_by is None:
+        if closed_by is None or (closed_by != "sweep" and state.early is not None and not is_sure(state.early)):
             store.put_cluster(state)
             return []
         return self._close(closed_by, record, before, state, store)

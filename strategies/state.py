@@ -81,7 +81,7 @@ class ClusterState:
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
     tree = asdict(state)
-    tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii")] for one in state.early]
+    tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
     return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -96,7 +96,7 @@ def from_bytes(data: bytes) -> ClusterState:
         )
     return ClusterState(
         clock=None if tree["clock"] is None else Clock(**tree["clock"]),
-        early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed)) for ts, packed in tree["early"]),
+        early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
         in_flight={bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},

@@ -52,21 +52,40 @@ def test_a_log_may_begin_with_several_broken_clocks_that_do_not_agree(years: tup
     assert codes(events) == ["clock-ahead"] * 3
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 100, 250])
-def test_a_log_may_begin_with_a_collector_whose_clock_is_ahead(count: int) -> None:
-    """The records of one broken clock agree with each other; that they are wrong shows only when earlier ones agree as well."""
-    ahead: list[TelemetryRecord] = [report("a:1", 3600 + i / 10, 50 + i / 10) for i in range(count)]
-    events = fold_all(engine(), [*ahead, *three_passes()])
+@pytest.mark.parametrize("hours", [1, -1, 24 * 365])
+@pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
+def test_a_log_may_begin_with_records_of_another_time_that_agree_with_each_other(count: int, hours: int) -> None:
+    """One clock that is ahead, or leftovers: the time of a sweep counts, however many came before it."""
+    wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours + i / 10, 50 + i / 10) for i in range(count)]
+    events = fold_all(engine(), [*wrong, *three_passes()])
     assert decided(events) == decided(fold_all(engine(), three_passes()))
-    assert codes(events) == ["clock-ahead"] * count
+    assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * count
 
 
-def test_a_clock_that_is_ahead_may_take_turns_with_the_right_one_from_the_first_record_on() -> None:
+@pytest.mark.parametrize("hours", [1, -1])
+def test_two_records_of_another_time_do_not_close_a_round_because_they_are_far_apart(hours: int) -> None:
+    wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours, 50), report("b:1", 3600 * hours + 200, 60)]
+    events = fold_all(engine(), [*wrong, *three_passes()])
+    assert decided(events) == decided(fold_all(engine(), three_passes()))
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_another_time_may_take_turns_with_the_right_one_from_the_first_record_on(hours: int) -> None:
     right = three_passes()
-    turns = [record for i, one in enumerate(right) for record in (report("b:1", 7200 + i, 60 + i), one)]
+    turns = [record for i, one in enumerate(right) for record in (report("b:1", 3600 * hours + i, 60 + i), one)]
     events = fold_all(engine(), turns)
     assert decided(events) == decided(fold_all(engine(), right))
-    assert codes(events) == ["clock-ahead"] * len(right)
+    assert codes(events) == ["clock-ahead" if hours > 0 else "clock-behind"] * len(right)
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+def test_without_sweeps_the_time_counts_that_most_records_are_near_to(hours: int) -> None:
+    right: list[TelemetryRecord] = [report(name, 5 * i, 20 + i) for i in range(26) for name in ("a:1", "b:1")]
+    wrong: list[TelemetryRecord] = [report("a:1", 3600 * hours + 100 * i, 60 + i) for i in range(3)]
+    expected = decided(fold_all(engine(), right))
+    assert len(expected) == 2
+    for at in (0, 1, 2, 5):
+        assert decided(fold_all(engine(), [*right[:at], *wrong, *right[at:]])) == expected
 
 
 def test_what_was_taken_for_wrong_at_the_beginning_is_rejected_once() -> None:

@@ -53,7 +53,7 @@ def test_half_a_report_survives_packing() -> None:
 def full_state() -> ClusterState:
     return ClusterState(
         clock=Clock(5, 6, 7),
-        early=(Early(7, b"\xff\x00"),),
+        early=(Early(7, b"\xff\x00", True),),
         round=4,
         in_flight={"b": InFlight("id", "a:1", None, 1, 2, 0.25, True)},
         cooling={"b": 3},
