@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from strategies.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording
 from tests.illegal_records import CODES, oversized
+from tests.telemetry_lines import dumps
 
 pytestmark = pytest.mark.faults
 
@@ -82,6 +84,22 @@ def test_2000_illegal_records_change_nothing_wherever_they_lie(placement: str) -
 def test_any_mixture_of_illegal_records_changes_nothing(name: str, seed: int, placement: str, count: int, strategy: str) -> None:
     legal = recording(name)[: 20 + seed % 180]
     check_plain(eager(strategy), legal, mix(legal, count, seed, placement))
+
+
+@pytest.mark.parametrize("hours", [1, -1, 24, 24 * 365])
+def test_111_reports_of_one_clock_that_is_wrong_change_nothing(hours: int) -> None:
+    """They agree with each other, some of them lie before the first true report, and yet they must not be taken for the truth."""
+    legal = recording(RECORDINGS[hours % 2])
+    rng = random.Random(hours)
+    reports = [line for line in legal if b'"load-report"' in line]
+    codes = frozenset({"clock-ahead" if hours > 0 else "clock-behind", "duplicate", "out-of-order"})
+    wrong = [Bad("wrong-clock", shifted(rng.choice(reports), hours), codes) for _ in range(111)]
+    check_plain(eager("threshold"), legal, mix(legal, 0, hours, "scattered", more=wrong))
+
+
+def shifted(line: bytes, hours: int) -> bytes:
+    tree = json.loads(line)
+    return dumps(tree | {"ts": tree["ts"] + hours * 3_600_000})
 
 
 def test_a_record_of_50_mib_is_one_rejected_record() -> None:
