@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from cli.conformance.averaging import AveragingSuite, broker_sums, bundle_averages, signs, smoothed_load, usages
 from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
 from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
 from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
@@ -52,6 +53,11 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("placement", "RoundRobinBrokerSelector"): PlacementSuite("round_robin"),
         ("placement", "AvgShedder"): PlannedSuite(),
         ("placement", "ExtLeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage_extensible"),
+        ("averaging", "BundleData"): AveragingSuite(bundle_averages),
+        ("averaging", "TimeAverageBrokerData"): AveragingSuite(broker_sums),
+        ("averaging", "ResourceUsage"): AveragingSuite(usages),
+        ("averaging", "BrokerLoadData"): AveragingSuite(smoothed_load),
+        ("averaging", "Compare"): AveragingSuite(signs),
         ("filters", "antiAffinity"): FilterSuite(anti_affinity),
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),

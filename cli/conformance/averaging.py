@@ -1,0 +1,172 @@
+"""The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and which of two bundles is heavier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cli.conformance.conf import settings_of, weights_of
+from cli.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
+from cli.conformance.vectors import Case
+from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
+from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.averaging.maxima import modular_maximum
+from strategies.averaging.order import averages_order, newest_order, sign
+from strategies.averaging.sums import summed_averages
+from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.usage import percent, weighted_usage
+
+
+class StatsData(TrafficData, frozen=True, rename="camel"):
+    """Newest figures of a bundle."""
+
+    topics: int = 0
+    consumer_count: int = 0
+    producer_count: int = 0
+    cache_size: int = 0
+
+
+class _Bundle(msgspec.Struct, frozen=True, rename="camel"):
+    samples: list[StatsData]
+    short_samples: int = SHORT_SAMPLES
+    long_samples: int = LONG_SAMPLES
+    default: TrafficData = TrafficData()
+
+
+class _Broker(msgspec.Struct, frozen=True, rename="camel"):
+    bundles: list[str]
+    bundle_data: dict[str, BundleData]
+    default: TrafficData
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    brokers: list[BrokerData]
+
+
+class _Sample(BrokerData, frozen=True, rename="camel"):
+    clear: bool = False
+
+
+class _Samples(msgspec.Struct, frozen=True):
+    samples: list[_Sample]
+
+
+class _Pairs(msgspec.Struct, frozen=True):
+    pairs: list[tuple[StatsData, StatsData]]
+
+
+@dataclass(frozen=True)
+class AveragingSuite:
+    """Feeds one data class. `answer` turns a case into what the class says."""
+
+    answer: Callable[[Case], dict[str, Any]]
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """One round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        with np.errstate(all="ignore"):
+            yield case.envelope.expect, self.answer(case)
+
+
+def bundle_averages(case: Case) -> dict[str, Any]:
+    """The averages of a bundle after each sample."""
+    given = case.read(_Bundle)
+    caps = np.array([given.short_samples, given.long_samples])
+    averages, counts = np.array([given.default.columns()] * 2), np.zeros(2, dtype=np.int64)
+    states = []
+    for sample in given.samples:
+        averages, counts = advance(averages, counts, caps, np.array(sample.columns()))
+        states.append(
+            {"shortTerm": _average(averages[0], counts[0]), "longTerm": _average(averages[1], counts[1]), "topics": sample.topics}
+        )
+    long = averages[1]
+    return {
+        "states": states,
+        "totalMsgRate": float(long[RATE_IN] + long[RATE_OUT]),
+        "totalMsgThroughput": float(long[THROUGHPUT_IN] + long[THROUGHPUT_OUT]),
+    }
+
+
+def broker_sums(case: Case) -> dict[str, Any]:
+    """What the bundles of a broker carry together."""
+    given = case.read(_Broker)
+    rows = {name: row_of(data) for name, data in given.bundle_data.items()}
+    averages = {name: np.array([*row.short, *row.long]) for name, row in rows.items()}
+    sums = summed_averages(given.bundles, averages, given.default.columns()).tolist()
+    return {
+        f"{term}{figure}": sums[4 * offset + column]
+        for offset, term in enumerate(("shortTerm", "longTerm"))
+        for figure, column in (
+            ("MsgThroughputIn", THROUGHPUT_IN),
+            ("MsgThroughputOut", THROUGHPUT_OUT),
+            ("MsgRateIn", RATE_IN),
+            ("MsgRateOut", RATE_OUT),
+        )
+    }
+
+
+def usages(case: Case) -> dict[str, Any]:
+    """Percentages and both maxima of brokers."""
+    weights, answers = weights_of(case.envelope.conf), []
+    for broker in case.read(_Usage).brokers:
+        figures = broker.figures()
+        answers.append(
+            {
+                "cpu": percent(figures.cpu),
+                "memory": percent(figures.memory),
+                "directMemory": percent(figures.direct_memory),
+                "bandwidthIn": percent(figures.bandwidth_in),
+                "bandwidthOut": percent(figures.bandwidth_out),
+                "maxResourceUsage": modular_maximum(figures),
+                "maxResourceUsageWithWeight": weighted_usage(figures, weights),
+            }
+        )
+    return {"brokers": answers}
+
+
+def smoothed_load(case: Case) -> dict[str, Any]:
+    """The extensible manager's averages after each sample."""
+    conf, load, states = case.envelope.conf, SmoothedLoad(), []
+    weights, settings = weights_of(conf), settings_of(SmoothingSettings, conf)
+    for sample in case.read(_Samples).samples:
+        load = SmoothedLoad() if sample.clear else load.after(sample.figures(), weights, settings, "parity")
+        states.append(
+            {
+                "maxResourceUsage": float(load.maximum),
+                "weightedMaxEMA": float(load.weighted),
+                "msgThroughputEMA": float(load.throughput),
+            }
+        )
+    return {"states": states}
+
+
+def signs(case: Case) -> dict[str, Any]:
+    """Which of two bundles is heavier by newest figures, and which by averages that hold the same figures."""
+    compared = []
+    for pair in case.read(_Pairs).pairs:
+        traffic, clients, cache = stats_columns(pair)
+        newest, averages = newest_order(traffic, clients, cache), averages_order(traffic, traffic)
+        compared.append([sign(newest[0], newest[1]), sign(averages[0], averages[1])])
+    return {"signs": compared}
+
+
+def stats_columns(stats: tuple[StatsData, ...]) -> tuple[Floats, Ints, Ints]:
+    """float64[n, 4] traffic, int64[n] topics + consumers + producers, int64[n] cached bytes."""
+    return (
+        np.array([row.columns() for row in stats], dtype=np.float64).reshape(-1, 4),
+        np.array([row.topics + row.consumer_count + row.producer_count for row in stats], dtype=np.int64),
+        np.array([row.cache_size for row in stats], dtype=np.int64),
+    )
+
+
+def _average(columns: Floats, samples: np.int64) -> dict[str, Any]:
+    return {
+        "numSamples": int(samples),
+        "msgThroughputIn": float(columns[THROUGHPUT_IN]),
+        "msgThroughputOut": float(columns[THROUGHPUT_OUT]),
+        "msgRateIn": float(columns[RATE_IN]),
+        "msgRateOut": float(columns[RATE_OUT]),
+    }
