@@ -1,0 +1,1 @@
+"""When a bundle is split, where, and what the parts are called."""

@@ -1,0 +1,193 @@
+"""Where a bundle is cut: the four algorithms that Pulsar knows by name.
+
+Source of the rules: `RangeEquallyDivideBundleSplitAlgorithm`, `TopicCountEquallyDivideBundleSplitAlgorithm`,
+`SpecifiedPositionsBundleSplitAlgorithm` and `FlowOrQpsEquallyDivideBundleSplitAlgorithm` of Pulsar 4.2.4. In parity mode the answer may
+lie outside of the bundle, where Pulsar then refuses it (`applied`); in fixed mode boundaries are strictly ascending and inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from strategies.settings import Mode, Setting
+from strategies.splitting.hashing import KeyRange, divided, topic_hash, topics_inside
+
+MIB = 1 << 20
+Algorithm = Literal["range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What a part may carry by flow_or_qps_equally_divide, and how far above a bundle must be to be cut at all."""
+
+    max_msg_rate: Annotated[
+        int, Setting("A part should carry no more than this", "messages/s", "loadBalancerNamespaceBundleMaxMsgRate", ge=0, le=2**31 - 1)
+    ] = 30_000
+    max_bandwidth_mib: Annotated[
+        int,
+        Setting(
+            "A part should carry no more than this, in and out",
+            "MiB/s",
+            "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+            ge=0,
+            le=2**31 - 1,
+        ),
+    ] = 100
+    difference_percent: Annotated[
+        int,
+        Setting("How far above one of both a bundle must be to be cut", "%", "flowOrQpsDifferenceThresholdPercentage", ge=0, le=100_000),
+    ] = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFlow:
+    """Messages/s and bytes/s of a topic, in and out together."""
+
+    msg_rate: float
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFault:
+    """Why there is no answer: a stable code, a sentence, and the class of Java's exception."""
+
+    code: Literal["no-positions", "wrong-default-algorithm", "not-divisible", "outside"]
+    text: str
+    java: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequest:
+    """What an algorithm looks at. `topics`: those of the bundle, or None; `flows`: topic → its flow, where known.
+
+    `default_algorithm`: what the cluster's configuration names; `force`: do not ask for two topics before specified positions are used.
+    """
+
+    bundle: KeyRange
+    topics: Sequence[str] | None = None
+    flows: Mapping[str, TopicFlow] = field(default_factory=dict)
+    positions: Sequence[int] = ()
+    force: bool = False
+    flow_settings: FlowSettings = FlowSettings()
+    default_algorithm: str | None = None
+
+
+#: Boundaries in ascending order; None: nothing to cut.
+Cuts = tuple[int, ...] | None
+
+
+def cuts(algorithm: Algorithm, request: SplitRequest, mode: Mode) -> Cuts | SplitFault:
+    """Where the algorithm cuts the bundle. An empty answer means the same as None; Java distinguishes them.
+
+    Parity mode believes the list of topics as it is, fixed mode looks at each topic of the bundle once, in the order of names.
+    """
+    if mode == "parity":
+        return _ALGORITHMS[algorithm](request, mode)
+    if request.topics is not None:
+        request = replace(request, topics=sorted(set(topics_inside(request.topics, request.bundle))))
+    found = _ALGORITHMS[algorithm](request, mode)
+    if isinstance(found, SplitFault) or found is None:
+        return found
+    return tuple(sorted({cut for cut in found if request.bundle.inside(cut)})) or None
+
+
+def applied(namespace: Sequence[int], bundle: KeyRange, boundaries: Sequence[int]) -> tuple[int, ...] | SplitFault | None:
+    """The namespace's boundaries after the cut; None when it has no such bundle, a fault where Pulsar refuses it."""
+    if not bundle.can_split:
+        return SplitFault("not-divisible", f"{bundle} holds one hash only", "java.lang.IllegalArgumentException")
+    if outside := [boundary for boundary in boundaries if not bundle.inside(boundary)]:
+        return SplitFault("outside", f"{outside[0]:#010x} is not strictly inside {bundle}", "java.lang.IllegalArgumentException")
+    return divided(namespace, bundle, boundaries)
+
+
+def _in_the_middle(request: SplitRequest, _: Mode) -> Cuts:
+    lower, upper = request.bundle.lower, request.bundle.upper
+    return (lower + (upper - lower) // 2,)
+
+
+def _by_topics(request: SplitRequest, mode: Mode) -> Cuts:
+    """Java's cut is one too low for neighbouring hashes, which sends both topics to the right; fixed mode rounds up."""
+    if _too_few(request.topics):
+        return None
+    left, right = _middle_hashes(request)
+    return (left + (right - left + (1 if mode == "fixed" else 0)) // 2,)
+
+
+def _middle_hashes(request: SplitRequest) -> tuple[int, int]:
+    hashes = sorted(map(topic_hash, request.topics or ()))
+    middle = len(hashes) // 2
+    return hashes[max(middle - 1, 0)], hashes[middle]
+
+
+def _at_positions(request: SplitRequest, _: Mode) -> Cuts | SplitFault:
+    if not request.positions:
+        return SplitFault("no-positions", "no positions were named", "java.lang.IllegalArgumentException")
+    if not request.force and _too_few(request.topics):
+        return None
+    return tuple(position for position in sorted(request.positions) if request.bundle.inside(position)) or None
+
+
+def _by_flow(request: SplitRequest, mode: Mode) -> Cuts | SplitFault:
+    if mode == "parity" and request.default_algorithm not in (None, "flow_or_qps_equally_divide"):
+        text = "only the configured default algorithm gets the figures of topics"
+        return SplitFault("wrong-default-algorithm", text, "java.lang.ClassCastException")
+    if _too_few(request.topics):
+        return None
+    flows = _known_flows(request)
+    # Java lists topics of one hash twice, each time with the figures of the later one.
+    by_hash = dict(flows) if mode == "parity" else _merged(flows)
+    if len(by_hash) < 2 or not _worth_it(flows, request.flow_settings):
+        return None
+    return _filled([hash_ for hash_, _ in flows] if mode == "parity" else by_hash, by_hash, request.flow_settings)
+
+
+def _known_flows(request: SplitRequest) -> list[tuple[int, TopicFlow]]:
+    known = ((topic, request.flows.get(topic)) for topic in request.topics or ())
+    return [(topic_hash(topic), flow) for topic, flow in known if flow is not None and not (flow.msg_rate <= 0 and flow.throughput <= 0)]
+
+
+def _filled(hashes: Iterable[int], flows: Mapping[int, TopicFlow], settings: FlowSettings) -> Cuts:
+    """Fills parts from the left; where one more topic would be too much, the next part begins."""
+    ascending, found = sorted(hashes), []
+    part = flows[ascending[0]]
+    for before, hash_ in pairwise(ascending):
+        flow = flows[hash_]
+        grown = TopicFlow(part.msg_rate + flow.msg_rate, part.throughput + flow.throughput)
+        if grown.msg_rate > settings.max_msg_rate or grown.throughput > settings.max_bandwidth_mib * MIB:
+            found.append(before + (hash_ - before) // 2 + 1)
+            grown = flow
+        part = grown
+    return tuple(found)
+
+
+def _merged(flows: list[tuple[int, TopicFlow]]) -> dict[int, TopicFlow]:
+    together: dict[int, TopicFlow] = {}
+    for hash_, flow in flows:
+        before = together.get(hash_, TopicFlow(0.0, 0.0))
+        together[hash_] = TopicFlow(before.msg_rate + flow.msg_rate, before.throughput + flow.throughput)
+    return together
+
+
+def _worth_it(flows: list[tuple[int, TopicFlow]], settings: FlowSettings) -> bool:
+    """Whether the bundle is far enough above one of the limits; summed in the order of the topics."""
+    rate = throughput = 0.0
+    for _, flow in flows:
+        rate += flow.msg_rate
+        throughput += flow.throughput
+    factor = 1 + settings.difference_percent / 100.0
+    return not (rate < settings.max_msg_rate * factor and throughput < settings.max_bandwidth_mib * MIB * factor)
+
+
+def _too_few(topics: Sequence[str] | None) -> bool:
+    return topics is None or len(topics) <= 1
+
+
+_ALGORITHMS: Mapping[Algorithm, Callable[[SplitRequest, Mode], Cuts | SplitFault]] = {
+    "range_equally_divide": _in_the_middle,
+    "topic_count_equally_divide": _by_topics,
+    "specified_positions_divide": _at_positions,
+    "flow_or_qps_equally_divide": _by_flow,
+}
