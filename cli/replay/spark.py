@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.stopping import stopping
 from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.limits import WireLimits
 from sinks.origin import Origin
@@ -44,13 +45,13 @@ def decide(
 
     `run`: what runs the job, `run_job` if not given. Raises what `run_job` raises, and KeyboardInterrupt when it was stopped by a signal.
     """
-    with tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
+    with stopping() as stop, tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
         placed = _placed(job, folder)
         count = _fill(folder / "telemetry", lines)
         say(f"{count} records in a temporary topic, starting Spark")
-        result = (run or _run_job())(placed, engine, drain=True, on_progress=_sparing(say))
-        if result.stopped_by != "drained":
+        result = (run or _run_job())(placed, engine, drain=True, on_progress=_sparing(say), stop=stop)
+        if stop.is_set() or result.stopped_by != "drained":
             raise KeyboardInterrupt
         yield _read(folder, topic, job.wire)
 
