@@ -1,0 +1,219 @@
+"""Filters of candidate brokers: the worked examples of the rules, and what fixed mode does about their defects."""
+
+from __future__ import annotations
+
+import pytest
+
+from strategies.filters.anti_affinity import anti_affine, group_members, may_leave, more_crowded
+from strategies.filters.contract import remaining
+from strategies.filters.even_distribution import no_less_even, uneven
+from strategies.filters.isolation import governing, isolated
+from strategies.filters.pipeline import Subject
+from strategies.filters.policies import BrokerFacts
+from strategies.filters.topic_count import too_many_topics, topics_at_limit
+from strategies.filters.versions import VersionError, not_newest, not_newest_known, version_key
+from tests.unit.placement_builders import facts, filters, fleet, policies, policy
+
+THREE = ("b1", "b2", "b3")
+
+
+def counts(b1: int, b2: int, b3: int) -> dict[str, int]:
+    return {"b1": b1, "b2": b2, "b3": b3}
+
+
+class TestIsolation:
+    R12 = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=2)
+
+    def test_r12_too_few_primaries_call_the_secondaries(self) -> None:
+        live = ["p1:8080", "s1:8080", "x:8080"]
+        assert remaining(live, isolated(policies(self.R12), "t/gold", live)) == ("p1:8080", "s1:8080")
+
+    def test_r12_enough_primaries_do_not(self) -> None:
+        enough = policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1)
+        refused = isolated(policies(enough), "t/gold", ["p1:8080", "s1:8080"])
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {"s1:8080": "isolation-standby"}
+        assert refused["s1:8080"].text == "is secondary of isolation policy gold, which has 1 primary brokers and needs 1"
+
+    def test_others_get_shared_brokers_and_a_secondary_is_shared(self) -> None:
+        refused = isolated(policies(self.R12), "t/other", ["p1:8080", "s1:8080", "x:8080"])
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {"p1:8080": "isolation-reserved"}
+
+    def test_the_first_policy_that_matches_governs(self) -> None:
+        both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))
+        found = governing(both, "t/gold")
+        assert found is not None
+        assert found.name == "b"
+
+    @pytest.mark.parametrize(("pattern", "matches"), [("t/n", False), ("t/n.", True), ("/ns", False), ("t/ns", True)])
+    def test_a_pattern_matches_the_whole_name(self, pattern: str, matches: bool) -> None:
+        assert (governing(policies(policy("a", [pattern], ["x"])), "t/ns") is not None) is matches
+
+    def test_a_broker_is_matched_without_its_port(self) -> None:
+        assert not isolated(policies(policy("a", ["t/ns"], ["::1"])), "t/ns", ["::1:8080"])
+        assert isolated(policies(policy("a", ["t/ns"], ["::1:8080"])), "t/ns", ["::1:8080"])
+
+    def test_a_broker_that_does_not_serve_such_topics_is_out(self) -> None:
+        known = policies(brokers={"b1:1": BrokerFacts(persistent=False), "b2:1": BrokerFacts(non_persistent=False)})
+        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"])) == ("b2:1",)
+        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=True)) == ("b1:1",)
+
+    def test_a_policy_that_cannot_be_read_keeps_everybody_out(self) -> None:
+        broken = policy("bad", ["t/("], ["x"])
+        refused = isolated(policies(broken), "any/ns", ["b1:1"])
+        assert refused["b1:1"].code == "isolation-unreadable"
+        assert "namespaces holds" in refused["b1:1"].text
+
+    def test_a_sound_policy_before_it_still_governs(self) -> None:
+        known = policies(policy("good", ["t/ns"], ["b1"]), policy("bad", ["t/("], ["x"]))
+        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"])) == ("b1:1",)
+
+
+class TestAntiAffinity:
+    def test_brokers_with_the_fewest_of_the_group_stay(self) -> None:
+        assert remaining(THREE, anti_affine(THREE, counts(2, 1, 1), None)) == ("b2", "b3")
+
+    def test_failure_domains_come_first(self) -> None:
+        six = ["b1", "b2", "b3", "b4", "b5", "b6"]
+        served = dict(zip(six, (2, 1, 2, 1, 2, 2), strict=True))
+        domains = {"b1": "d1", "b2": "d1", "b3": "d2", "b4": "d2", "b5": "d3", "b6": "d3"}
+        assert remaining(six, anti_affine(six, served, domains)) == ("b2", "b4")
+        without = [broker for broker in six if broker != "b2"]
+        assert remaining(without, anti_affine(without, served, domains)) == ("b1",)
+        assert remaining(without, anti_affine(without, served, None)) == ("b4",)
+
+    def test_brokers_of_no_domain_share_one(self) -> None:
+        refused = anti_affine(["b1", "b2", "b3"], counts(1, 1, 1), {"b3": "d"})
+        assert {broker: refusal.code for broker, refusal in refused.items()} == {"b1": "failure-domain", "b2": "failure-domain"}
+
+    @pytest.mark.parametrize(
+        ("name", "served", "allowed"),
+        [("R6", (2, 1, 1), True), ("R7", (1, 1, 1), False), ("R8", (1, 1, 0), True), ("R9", (1, 1, 2), True)],
+    )
+    def test_a_bundle_may_leave_unless_all_are_equal(self, name: str, served: tuple[int, int, int], allowed: bool) -> None:
+        assert may_leave("b1", THREE, counts(*served)) is allowed, name
+
+    def test_groups_are_compared_without_case(self) -> None:
+        assert group_members({"t/a": "G", "t/b": "g", "t/c": "other"}, "t/b") == ("t/a", "t/b")
+        assert group_members({"t/a": ""}, "t/a") == ()
+
+    def test_a_move_must_not_crowd_the_group(self) -> None:
+        """Java's R9: it would leave a broker with one namespace of the group for another that then has two."""
+        assert set(more_crowded(("b2", "b3"), counts(1, 1, 0), "b1", lambda _: False)) == {"b2"}
+        assert not more_crowded(("b2",), counts(1, 1, 0), "b1", lambda _: True)
+
+    def test_modular_counts_namespaces_and_extensible_bundles(self) -> None:
+        grouped = policies(groups={"t/a": "g", "t/b": "g"})
+        served = {"b1": {"t/a": 5}, "b2": {"t/a": 1, "t/b": 1}}
+        subject = Subject("t/b/0x0_0x1")
+        assert filters("parity", distribute_evenly=False).allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b1",)
+        extensible = filters("parity", load_manager="extensible")
+        assert extensible.allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b2",)
+
+
+class TestEvenDistribution:
+    def test_r10_the_brokers_with_the_fewest_bundles_stay(self) -> None:
+        assert remaining(THREE, uneven(THREE, counts(2, 1, 1))) == ("b2", "b3")
+
+    def test_fixed_any_broker_will_do_that_is_no_more_crowded_than_the_source(self) -> None:
+        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(3, 2, 0), "b1")) == ("b2", "b3")
+        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(2, 2, 0), "b1")) == ("b3",)
+        assert remaining(("b2", "b3"), no_less_even(("b2", "b3"), counts(1, 5, 4), "b1")) == ("b3",)
+
+
+R11 = {"b1": 50_000, "b2": 50_001}
+
+
+class TestTopicCount:
+    def test_r11_modular_allows_the_limit(self) -> None:
+        assert remaining(THREE, too_many_topics(THREE, R11, {}, 50_000)) == ("b1", "b3")
+
+    def test_r11_extensible_does_not(self) -> None:
+        assert remaining(THREE, topics_at_limit(THREE, R11, 50_000)) == ("b3",)
+
+    def test_modular_forgets_the_limit_when_all_are_above_it(self) -> None:
+        assert remaining(("b1", "b2"), too_many_topics(("b1", "b2"), R11, {"b1": 1}, 50_000)) == ("b1", "b2")
+        assert remaining(("b2",), topics_at_limit(("b2",), R11, 50_000)) == ()
+
+    def test_fixed_counts_the_topics_of_the_bundle(self) -> None:
+        seen = fleet(topics={"b1": 95, "b2": 96})
+        allowed = filters(max_topics=100).allowed(Subject("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen)
+        assert allowed.brokers == ("b1",)
+        assert allowed.refused["b2"].text == "would serve 101 topics, 100 are allowed"
+
+
+class TestVersions:
+    def test_a_release_is_newer_than_its_candidates(self) -> None:
+        mixed = ["4.10.0", "4.2.0", "4.2.0-rc.11", "4.2.0-rc.2", "4.1.9", "4.2.1", "4.2.0-SNAPSHOT"]
+        assert sorted(mixed, key=version_key) == [
+            "4.1.9",
+            "4.2.0-SNAPSHOT",
+            "4.2.0-rc.2",
+            "4.2.0-rc.11",
+            "4.2.0",
+            "4.2.1",
+            "4.10.0",
+        ]
+        assert version_key("4.2.0+build") == version_key("4.2.0")
+
+    def test_the_newest_stay(self) -> None:
+        known = facts(b1=BrokerFacts("4.2.3"), b2=BrokerFacts("4.2.4"))
+        assert remaining(list(known), not_newest(list(known), known)) == ("b2:1",)
+
+    def test_java_gives_up_on_an_unknown_version_and_we_refuse_the_broker(self) -> None:
+        known = facts(b1=BrokerFacts("4.2.4"), b2=BrokerFacts())
+        with pytest.raises(VersionError):
+            not_newest(list(known), known)
+        assert remaining(list(known), not_newest_known(list(known), known)) == ("b1:1",)
+        assert not not_newest_known(["b2:1"], known)
+
+
+class TestAllFilters:
+    SUBJECT = Subject("t/ns/0x0_0x1", "b1:1")
+    LIVE = ("b1:1", "b2:1", "b3:1")
+
+    def test_fixed_says_why_for_every_broker_that_is_left_out(self) -> None:
+        known = policies(
+            policy("p", ["other/.*"], ["b3"]),
+            brokers={"b2:1": BrokerFacts(draining=True), "b4:1": BrokerFacts(load_manager="SimpleLoadManager")},
+        )
+        allowed = filters().allowed(self.SUBJECT, (*self.LIVE, "b4:1", "b5:1", "b6:1"), fleet(known, settling=["b5:1"]))
+        assert allowed.brokers == ("b6:1",)
+        assert {broker: refusal.code for broker, refusal in allowed.refused.items()} == {
+            "b1:1": "source",
+            "b2:1": "draining",
+            "b3:1": "isolation-reserved",
+            "b4:1": "other-load-manager",
+            "b5:1": "settling",
+        }
+        assert allowed.summary() == "1 draining, 1 isolation-reserved, 1 other-load-manager, 1 settling, 1 source"
+
+    def test_java_goes_back_to_what_policies_allow_when_a_filter_fails(self) -> None:
+        known = policies(policy("p", ["t/ns"], ["b1", "b2"]), brokers={"b1:1": BrokerFacts("4.2.4")})
+        seen = fleet(known, served={"b2:1": {"t/ns": 3}})
+        allowed = filters("parity", prefer_later_versions=True).allowed(self.SUBJECT, self.LIVE, seen)
+        assert allowed.brokers == ("b1:1",), "one candidate with a version is no reason to give up"
+        seen = fleet(known, served={"b1:1": {"t/ns": 3}})
+        allowed = filters("parity", prefer_later_versions=True).allowed(self.SUBJECT, self.LIVE, seen)
+        assert allowed.brokers == ("b1:1", "b2:1")
+        assert allowed.forgotten == {"all but isolation": "'' is no semantic version"}
+
+    def test_the_extensible_load_manager_goes_on_with_what_is_left(self) -> None:
+        known = policies(brokers={"b2:1": BrokerFacts(load_manager="other")})
+        rule = filters("parity", load_manager="extensible", prefer_later_versions=True)
+        allowed = rule.allowed(self.SUBJECT, self.LIVE, fleet(known))
+        assert allowed.brokers == ("b1:1", "b3:1")
+        assert list(allowed.forgotten) == ["version"]
+
+    def test_r5_a_bundle_without_another_broker_must_stay(self) -> None:
+        known = policies(policy("p", ["t/ns"], ["b1"]))
+        stays = filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known))
+        assert stays is not None
+        assert stays.code == "no-broker-by-policy"
+
+    def test_r7_a_bundle_that_would_have_to_come_back_must_stay(self) -> None:
+        known = policies(groups={"t/ns": "g", "t/b": "g", "t/c": "g"})
+        served = {"b1:1": {"t/ns": 1}, "b2:1": {"t/b": 1}, "b3:1": {"t/c": 1}}
+        stays = filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known, served=served))
+        assert stays is not None
+        assert stays.code == "anti-affinity-even"
+        assert filters("parity").must_stay(self.SUBJECT, self.LIVE, fleet(known, served={"b1:1": {"t/ns": 1}})) is None

@@ -1,0 +1,101 @@
+"""Policies from a snapshot: what is understood, and that whatever is wrong becomes a sentence and never an exception."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies.filters.isolation import isolated
+from strategies.filters.policies import BrokerFacts, PoliciesView, read_policies
+from tests.unit.placement_builders import policy
+
+
+def read(**parts: object) -> PoliciesView:
+    return read_policies(json.dumps(parts))
+
+
+def test_no_snapshot_is_no_policies() -> None:
+    assert read_policies(None) == PoliciesView()
+    assert read_policies("{}") == PoliciesView()
+
+
+def test_every_part_is_understood() -> None:
+    view = read(
+        isolation=[policy("gold", ["t/.*"], ["b1"], ["b2"], min_limit=2)],
+        anti_affinity={"t/a": "g"},
+        failure_domains={"d1": {"brokers": ["b1:8080", "http://b2:8080/"]}, "d2": ["b3:8080"]},
+        topic_counts={"t/a/0x0_0x1": 3},
+        brokers={"b1:8080": {"version": "4.2.4", "draining": True, "anything": "else"}},
+    )
+    (gold,) = view.isolation
+    assert (gold.name, gold.min_limit, gold.fault) == ("gold", 2, None)
+    assert view.groups == {"t/a": "g"}
+    assert view.domains == {"b1:8080": "d1", "b2:8080": "d1", "b3:8080": "d2"}
+    assert view.topics == {"t/a/0x0_0x1": 3}
+    assert view.brokers == {"b1:8080": BrokerFacts("4.2.4", draining=True)}
+    assert view.complaints == ()
+
+
+def test_isolation_may_be_an_object_as_the_admin_api_has_it() -> None:
+    view = read(isolation={"b": policy("", ["x"], ["y"]), "a": policy("", ["x"], ["z"])})
+    assert [one.name for one in view.isolation] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"isolation": 3}, "policies.isolation: must be a list of policies, got 3"),
+        ({"isolation": [3]}, "policies.isolation.[0]: it must be an object, got 3"),
+        ({"isolation": {"p": {}}}, "policies.isolation.p: namespaces must be a list of regular expressions, got nothing"),
+        ({"isolation": {"p": policy("p", ["("], [])}}, 'policies.isolation.p: namespaces holds "(": it is no regular expression'),
+        (
+            {"isolation": {"p": {**policy("p", [], []), "primary": [1]}}},
+            "policies.isolation.p: primary must hold regular expressions, got 1",
+        ),
+        ({"isolation": {"p": {**policy("p", [], []), "auto_failover_policy": None}}}, "auto_failover_policy must be of type min_available"),
+        ({"anti_affinity": []}, "policies.anti_affinity: must be an object, got []"),
+        ({"anti_affinity": {"t/a": 1}}, "policies.anti_affinity.t/a: must be the name of a group, got 1"),
+        ({"failure_domains": {"d": {"brokers": "b"}}}, 'policies.failure_domains.d: must list brokers, got {"brokers": "b"}'),
+        ({"failure_domains": {"d": ["b:1"], "e": ["b:1"]}}, "policies.failure_domains.e: b:1 is in d already; it stays there"),
+        ({"topic_counts": {"x": -1}}, "policies.topic_counts.x: must be a number of topics, got -1"),
+        ({"brokers": {"b:1": {"draining": "yes"}}}, 'policies.brokers.b:1.draining: must be true or false, got "yes"'),
+    ],
+)
+def test_a_part_that_is_wrong_gets_a_sentence(parts: dict[str, object], complaint: str) -> None:
+    (said,) = read(**parts).complaints
+    assert complaint in said
+
+
+@pytest.mark.parametrize("limit", ["x", "", None, 1.5, True, "9" * 40])
+def test_a_limit_that_is_no_number_is_a_fault(limit: object) -> None:
+    broken = {**policy("p", ["t/.*"], ["b1"]), "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": limit}}}
+    (one,) = read(isolation=[broken]).isolation
+    assert one.fault is not None
+    assert "min_limit must be a whole number" in one.fault
+
+
+@pytest.mark.parametrize("snapshot", ["", "[]", "3", "{", '"x"', "null", "[" * 100_000])
+def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
+    view = read_policies(snapshot)
+    assert len(view.complaints) == 1
+    assert set(isolated(view, "t/ns", ["b1:1"])) == {"b1:1"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.sampled_from(["", "t/ns", "b:1", "(", ".*"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "t/ns", "brokers", "namespaces", "primary"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.dictionaries(st.sampled_from(["isolation", "anti_affinity", "failure_domains", "topic_counts", "brokers"]), json_values))
+def test_nothing_in_a_snapshot_raises(parts: dict[str, object]) -> None:
+    view = read_policies(json.dumps(parts))
+    isolated(view, "t/ns", ["b:1"])
+    assert all(said.startswith("policies.") for said in view.complaints)
