@@ -1,7 +1,8 @@
 """What a report and a round cost in the plain loop: decoding, folding, and the round that closes at the sweep.
 
 Decoding and folding are timed apart, over groups of reports, as `sinks.plain_loop` does them. Every strategy has a store of its own and
-folds the same decoded records.
+folds the same decoded records. Times are CPU times, for the loop waits for nothing but its turn; only a whole pass is also given in
+time that passed, because that is what a micro-batch can be compared with.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
@@ -36,7 +37,7 @@ SETTINGS: Mapping[str, EngineSettings] = {
 
 @dataclass(frozen=True, slots=True)
 class PlainCost:
-    """µs per report, ms per round (records of its commands and of itself included), ms per pass; `commands` of the last round."""
+    """CPU µs per report, CPU ms per round (records of its commands and of itself included), elapsed ms per pass; `commands` of the last."""
 
     brokers: int
     strategy: str
@@ -48,13 +49,29 @@ class PlainCost:
     commands: int
 
 
+@dataclass(slots=True)
+class _Stopwatch:
+    """Seconds spent inside its `with` blocks: of CPU, and as they passed."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+
+    def __enter__(self) -> None:
+        self.cpu -= thread_time()
+        self.wall -= perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.cpu += thread_time()
+        self.wall += perf_counter()
+
+
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """Seconds of one pass of one strategy."""
+    """What one pass cost with one strategy."""
 
-    decode: float
-    fold: float
-    round: float
+    decode: _Stopwatch
+    fold: _Stopwatch
+    round: _Stopwatch
     commands: int
 
 
@@ -71,30 +88,28 @@ def measure(fleet: Fleet, warm_up: int, passes: int) -> Iterator[PlainCost]:
 
 
 def _one_pass(fleet: Fleet, number: int, loops: Mapping[str, tuple[Engine, InMemoryStore]]) -> dict[str, _Pass]:
-    decoding, folding = 0.0, dict.fromkeys(loops, 0.0)
+    decoding, folding = _Stopwatch(), {name: _Stopwatch() for name in loops}
     values = fleet.reports(number)
     while group := list(islice(values, _GROUP)):
-        began = perf_counter()
-        records = [_decode(value) for value in group]
-        decoding += perf_counter() - began
+        with decoding:
+            records = [_decode(value) for value in group]
         for name, (engine, store) in loops.items():
-            began = perf_counter()
-            for record in records:
-                engine.fold(record, store)
-            folding[name] += perf_counter() - began
+            with folding[name]:
+                for record in records:
+                    engine.fold(record, store)
     closing = fleet.sweep(number)
     return {name: _Pass(decoding, folding[name], *_round(closing, engine, store)) for name, (engine, store) in loops.items()}
 
 
-def _round(closing: bytes, engine: Engine, store: InMemoryStore) -> tuple[float, int]:
-    """Seconds of a round from the bytes of the sweep to the bytes of what was decided, and how many commands that were."""
-    began = perf_counter()
-    events = engine.fold(_decode(closing), store)
-    rows = [event_row(event) for event in events]
-    took = perf_counter() - began
+def _round(closing: bytes, engine: Engine, store: InMemoryStore) -> tuple[_Stopwatch, int]:
+    """What a round costs from the bytes of the sweep to the bytes of what was decided, and how many commands that were."""
+    watch = _Stopwatch()
+    with watch:
+        events = engine.fold(_decode(closing), store)
+        rows = [event_row(event) for event in events]
     if not any(row.kind == "rounds" for row in rows):
         raise AssertionError("no round closed at the sweep: there is nothing to measure")
-    return took, sum(isinstance(event, Command) for event in events)
+    return watch, sum(isinstance(event, Command) for event in events)
 
 
 def _decode(value: bytes) -> TelemetryRecord:
@@ -106,10 +121,10 @@ def _cost(fleet: Fleet, strategy: str, passes: list[_Pass]) -> PlainCost:
     return PlainCost(
         brokers=fleet.brokers,
         strategy=strategy,
-        decode_us=sample([one.decode * us for one in passes]),
-        fold_us=sample([one.fold * us for one in passes]),
-        both_us=sample([(one.decode + one.fold) * us for one in passes]),
-        round_ms=sample([one.round * 1e3 for one in passes]),
-        pass_ms=sample([(one.decode + one.fold + one.round) * 1e3 for one in passes]),
+        decode_us=sample([one.decode.cpu * us for one in passes]),
+        fold_us=sample([one.fold.cpu * us for one in passes]),
+        both_us=sample([(one.decode.cpu + one.fold.cpu) * us for one in passes]),
+        round_ms=sample([one.round.cpu * 1e3 for one in passes]),
+        pass_ms=sample([(one.decode.wall + one.fold.wall + one.round.wall) * 1e3 for one in passes]),
         commands=passes[-1].commands,
     )
