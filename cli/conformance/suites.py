@@ -10,6 +10,7 @@ from cli.conformance.averaging import AveragingSuite, broker_sums, bundle_averag
 from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
 from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
 from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
+from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
 from cli.conformance.splits import AlgorithmSuite, HashingSuite
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
@@ -61,6 +62,8 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("averaging", "Compare"): AveragingSuite(signs),
         ("splits", "hashing"): HashingSuite(),
         ("splits", "algorithms"): AlgorithmSuite(),
+        ("splits", "BundleSplitterTask"): ModularSplitSuite(),
+        ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): OwnSplitSuite(),
         ("filters", "antiAffinity"): FilterSuite(anti_affinity),
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),

@@ -1,0 +1,174 @@
+"""The `splits` suite, second half: which bundles the two load managers split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cli.conformance.averaging import StatsData
+from cli.conformance.conf import settings_of
+from cli.conformance.data_maps import BundleData, TrafficData, row_of
+from cli.conformance.splits import flows_of, range_of
+from cli.conformance.vectors import Case
+from strategies.errors import SettingsError
+from strategies.model import BrokerLoad, BundleLoads, BundleStats, Decision, Figures
+from strategies.splitting.hashing import topics_inside
+from strategies.splitting.limits import SplitSettings
+from strategies.splitting.when import modular_splits
+from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.where import Algorithm, Cuts, SplitFault, SplitRequest, cuts
+
+_ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
+
+
+class _Owned(msgspec.Struct, frozen=True, rename="camel"):
+    last_stats: dict[str, StatsData] = {}
+
+
+class _ModularRound(msgspec.Struct, frozen=True, rename="camel"):
+    brokers: dict[str, _Owned] = {}
+    bundle_data: dict[str, BundleData] = {}
+    bundle_counts: dict[str, int] = {}
+
+
+class _ModularRounds(msgspec.Struct, frozen=True):
+    rounds: list[_ModularRound]
+
+
+class _OwnRound(msgspec.Struct, frozen=True, rename="camel"):
+    bundle_stats: dict[str, StatsData] = {}
+    bundle_counts: dict[str, int] = {}
+    not_owned: list[str] = []
+    splitting: list[str] = []
+    topics: list[str] = []
+    topic_stats: dict[str, TrafficData] = {}
+
+
+class _OwnRounds(msgspec.Struct, frozen=True):
+    rounds: list[_OwnRound]
+
+
+class _Expected(msgspec.Struct, frozen=True):
+    rounds: list[dict[str, Any]]
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    expect: _Expected
+
+
+class _Named(msgspec.Struct, frozen=True):
+    algorithm: Algorithm = msgspec.field(default="range_equally_divide", name=_ALGORITHM)
+
+
+class _Conf(msgspec.Struct, frozen=True):
+    conf: _Named = _Named()
+
+
+@dataclass(frozen=True)
+class ModularSplitSuite:
+    """The task that the leader of the modular load manager runs."""
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        settings = _settings(case)
+        rounds = case.read(_ModularRounds).rounds
+        for round_, answer in zip(rounds, _answers(case, len(rounds)), strict=True):
+            brokers = [BrokerLoad(name, Figures(), partial(_table, round_, owned)) for name, owned in round_.brokers.items()]
+            found = modular_splits(brokers, partial(_count, round_.bundle_counts), settings, "parity").decisions
+            yield {"splits": sorted(answer["splits"])}, {"splits": sorted([decision.bundle, decision.source] for decision in found)}
+
+
+@dataclass(frozen=True)
+class OwnSplitSuite:
+    """The strategy by which a broker of the extensible load manager splits its own bundles."""
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        settings, hits = _settings(case), dict[str, int]()
+        rounds = case.read(_OwnRounds).rounds
+        for round_, answer in zip(rounds, _answers(case, len(rounds)), strict=True):
+            around = Surroundings(
+                "",
+                partial(_count, round_.bundle_counts),
+                partial(_cut, round_, settings, case.where),
+                partial(_owns, frozenset(round_.not_owned)),
+                round_.splitting,
+            )
+            found = extensible_splits(_stats(round_.bundle_stats), hits, around, settings, "parity")
+            hits = dict(found.hits)
+            yield (
+                answer,
+                {
+                    "decisions": sorted((_decision(decision, case.where) for decision in found.decisions), key=lambda row: row[0]),
+                    "counted": ["Failure/Unknown"] * len(found.failed),
+                    "hitCounts": hits,
+                },
+            )
+
+
+_LABELS = {"topics": "Topics", "sessions": "Sessions", "msg-rate": "MsgRate", "bandwidth": "Bandwidth"}
+
+
+def _decision(decision: Decision, where: str) -> list[Any]:
+    _, range_ = range_of(decision.bundle, where)
+    parts = range_.parts((int(str(decision.evidence["boundary"]), 16),))
+    return [decision.bundle, [str(part) for part in parts], "Success", _LABELS[decision.code]]
+
+
+def _settings(case: Case) -> SplitSettings:
+    conf = {key: value for key, value in case.envelope.conf.items() if key != _ALGORITHM}
+    return replace(settings_of(SplitSettings, conf), algorithm=case.read(_Conf).conf.algorithm)
+
+
+def _answers(case: Case, rounds: int) -> list[dict[str, Any]]:
+    answers = case.read(_Answered).expect.rounds
+    if len(answers) != rounds:
+        raise SettingsError([f"{case.where}: {rounds} rounds but {len(answers)} answers"])
+    return answers
+
+
+def _count(counts: Mapping[str, int], namespace: str) -> int:
+    return counts.get(namespace, 1)
+
+
+def _owns(elsewhere: frozenset[str], bundle: str) -> bool:
+    return bundle not in elsewhere
+
+
+def _cut(round_: _OwnRound, settings: SplitSettings, where: str, bundle: str) -> Cuts | SplitFault:
+    _, range_ = range_of(bundle, where)
+    inside = topics_inside(round_.topics, range_)
+    request = SplitRequest(range_, inside, flows_of(round_.topic_stats), flow_settings=settings.flow, default_algorithm=settings.algorithm)
+    return cuts(settings.algorithm, request, "parity")
+
+
+def _stats(stats: Mapping[str, StatsData]) -> BundleStats:
+    rows = list(stats.values())
+    return BundleStats(
+        tuple(stats),
+        np.array([row.columns() for row in rows], dtype=np.float64).reshape(-1, 4),
+        np.array([row.topics for row in rows], dtype=np.int64),
+        np.array([row.consumer_count + row.producer_count for row in rows], dtype=np.int64),
+    )
+
+
+def _table(round_: _ModularRound, owned: _Owned) -> BundleLoads:
+    """A broker's bundles; one without averages has zeros."""
+    stats = _stats(owned.last_stats)
+    unknown = BundleData()
+    rows = [row_of(round_.bundle_data.get(name, unknown)) for name in stats.names]
+    return BundleLoads(
+        stats.names,
+        np.array([row.short for row in rows], dtype=np.float64).reshape(-1, 4),
+        np.array([row.long for row in rows], dtype=np.float64).reshape(-1, 4),
+        np.array([row.short_samples for row in rows], dtype=np.int64),
+        np.array([row.long_samples for row in rows], dtype=np.int64),
+        stats.topics,
+        stats.sessions,
+        stats.traffic,
+    )

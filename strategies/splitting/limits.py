@@ -1,0 +1,140 @@
+"""What a bundle may hold and carry before it is split, for both load managers.
+
+Source of the rule: the checks at the start of `BundleSplitterTask` and `DefaultNamespaceBundleSplitStrategyImpl` of Pulsar 4.2.4. All
+limits are strict: a bundle exactly at its limit stays whole. A bundle of fewer than two topics is never split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from strategies.model import Evidence, Floats, Ints
+from strategies.settings import Mode, Setting
+from strategies.splitting.where import MIB, Algorithm, FlowSettings
+
+#: Codes of the reasons, in the order in which they are looked at.
+REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSettings:
+    """When a bundle is split, and by which algorithm."""
+
+    algorithm: Annotated[Algorithm, Setting("Where a bundle is cut", pulsar="defaultNamespaceBundleSplitAlgorithm")] = (
+        "range_equally_divide"
+    )
+    max_topics: Annotated[
+        int, Setting("A bundle of more topics is split", "topics", "loadBalancerNamespaceBundleMaxTopics", ge=0, le=2**31 - 1)
+    ] = 1000
+    max_sessions: Annotated[
+        int,
+        Setting(
+            "A bundle of more producers and consumers is split; 0 = no limit",
+            "",
+            "loadBalancerNamespaceBundleMaxSessions",
+            ge=0,
+            le=2**31 - 1,
+        ),
+    ] = 1000
+    max_msg_rate: Annotated[
+        int, Setting("A bundle with more traffic is split", "messages/s", "loadBalancerNamespaceBundleMaxMsgRate", ge=0, le=2**31 - 1)
+    ] = 30_000
+    max_bandwidth_mib: Annotated[
+        int, Setting("A bundle with more traffic is split", "MiB/s", "loadBalancerNamespaceBundleMaxBandwidthMbytes", ge=0, le=2**31 - 1)
+    ] = 100
+    max_bundles: Annotated[
+        int, Setting("A namespace of so many bundles is not split further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1)
+    ] = 128
+    difference_percent: Annotated[
+        int,
+        Setting(
+            "flow_or_qps_equally_divide: how far above a limit a bundle must be",
+            "%",
+            "flowOrQpsDifferenceThresholdPercentage",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 10
+    hit_count: Annotated[
+        int,
+        Setting(
+            "Extensible manager: a bundle is split after more than so many looks in a row that found it too big",
+            "",
+            "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
+            ge=0,
+            le=10_000,
+        ),
+    ] = 3
+    max_splits: Annotated[
+        int, Setting("Extensible manager: splits per look", "", "loadBalancerMaxNumberOfBundlesToSplitPerCycle", ge=1, le=10_000)
+    ] = 10
+
+    @property
+    def flow(self) -> FlowSettings:
+        """What flow_or_qps_equally_divide is told."""
+        return FlowSettings(self.max_msg_rate, self.max_bandwidth_mib, self.difference_percent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizes:
+    """What bundles hold and carry, columns of n rows. `rate` messages/s and `throughput` bytes/s, both in + out."""
+
+    topics: Ints
+    sessions: Ints
+    rate: Floats
+    throughput: Floats
+
+    def evidence(self, row: int) -> Evidence:
+        """The figures of one bundle."""
+        return {
+            "topics": int(self.topics[row]),
+            "sessions": int(self.sessions[row]),
+            "msg_rate": float(self.rate[row]),
+            "msg_throughput": float(self.throughput[row]),
+        }
+
+
+def bandwidth_limit(settings: SplitSettings, mode: Mode) -> int:
+    """Bytes/s. Java multiplies in 32 bits, so that 2048 MiB/s and more turn into nonsense (2048: −2^31, 4096: 0)."""
+    limit = int(settings.max_bandwidth_mib) * MIB
+    return limit if mode == "fixed" else (limit + 2**31) % 2**32 - 2**31
+
+
+def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
+    """int64[n]: index into REASONS of the first limit a bundle is above, −1 for a bundle that stays whole."""
+    above = (
+        sizes.topics > settings.max_topics,
+        (settings.max_sessions > 0) & (sizes.sessions > settings.max_sessions),
+        sizes.rate > settings.max_msg_rate,
+        sizes.throughput > bandwidth_limit(settings, mode),
+    )
+    found = np.select(above, range(len(REASONS)), default=-1)
+    return np.where(sizes.topics < 2, -1, found).astype(np.int64)
+
+
+def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
+    """float64[n]: how many times the limit a bundle is at, by whichever limit it exceeds most."""
+    shares = [sizes.topics / max(settings.max_topics, 1), sizes.rate / max(settings.max_msg_rate, 1)]
+    shares.append(sizes.throughput / max(bandwidth_limit(settings, "fixed"), 1))
+    if settings.max_sessions > 0:
+        shares.append(sizes.sessions / settings.max_sessions)
+    highest: Floats = np.max(np.stack(shares), axis=0)
+    return highest
+
+
+def wording(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
+    """One sentence about a bundle that is split."""
+    if reason == "topics":
+        return f"holds {evidence['topics']} topics, more than {settings.max_topics}"
+    if reason == "sessions":
+        return f"has {evidence['sessions']} producers and consumers, more than {settings.max_sessions}"
+    if reason == "msg-rate":
+        return f"carries {_number(evidence['msg_rate']):.0f} messages/s, more than {settings.max_msg_rate}"
+    return f"carries {_number(evidence['msg_throughput']) / MIB:.1f} MiB/s, more than {settings.max_bandwidth_mib}"
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, float) else 0.0

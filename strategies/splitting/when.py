@@ -1,0 +1,110 @@
+"""Which bundles the modular load manager splits.
+
+Source of the rule: `BundleSplitterTask.findBundlesToSplit` of Pulsar 4.2.4: topics and sessions as they are now, traffic by the long-term
+average, and no more splits than the namespace may have bundles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strategies.filters.contract import namespace_of
+from strategies.java_order import concurrent_hash_map_order
+from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BrokerLoad, BundleLoads, Decision, Skip
+from strategies.settings import Mode
+from strategies.splitting.hashing import parse_bundle
+from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
+from strategies.system_bundles import is_system_bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Bundles to split, in the order of execution (never with a destination), and hot ones that stay whole."""
+
+    decisions: tuple[Decision, ...]
+    skips: tuple[Skip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Hot:
+    """A bundle above a limit. `excess`: how many times the limit it is at."""
+
+    decision: Decision
+    excess: float
+
+
+def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], int], settings: SplitSettings, mode: Mode) -> Splits:
+    """The splits of one round. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles."""
+    if mode == "parity":
+        order = concurrent_hash_map_order([broker.broker for broker in brokers])
+        return _within_namespaces((hot.decision for index in order for hot in _hot(brokers[index], settings, mode)), bundles_in, settings)
+    found = sorted(
+        (hot for broker in brokers for hot in _hot(broker, settings, mode)),
+        key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
+    )
+    once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
+    hottest = [once[bundle] for bundle in dict.fromkeys(hot.decision.bundle for hot in found)]
+    stays = {decision.bundle: whole for decision in hottest if (whole := stays_whole(decision.bundle, decision.source)) is not None}
+    splits = _within_namespaces((decision for decision in hottest if decision.bundle not in stays), bundles_in, settings)
+    return Splits(splits.decisions, (*stays.values(), *splits.skips))
+
+
+def bundles_per_namespace(bundles: Iterable[str]) -> Counter[str]:
+    """How many of these bundles each namespace has."""
+    return Counter(map(namespace_of, bundles))
+
+
+def stays_whole(bundle: str, source: str) -> Skip | None:
+    """Why a hot bundle cannot be split, whatever its load; None for an ordinary one."""
+    parsed = parse_bundle(bundle)
+    if is_system_bundle(bundle, "fixed"):
+        return Skip("bundle", (bundle,), "system-bundle", "belongs to Pulsar itself", source)
+    if parsed is None or not parsed[1].can_split:
+        return Skip("bundle", (bundle,), "not-divisible", "is too hot, and its range holds no boundary to cut it at", source)
+    return None
+
+
+def namespace_full(bundle: str, source: str, settings: SplitSettings) -> Skip:
+    """A hot bundle of a namespace that may not have more bundles."""
+    text = f"is too hot, and its namespace already has the {settings.max_bundles} bundles it may have"
+    return Skip("bundle", (bundle,), "namespace-full", text, source)
+
+
+def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int], settings: SplitSettings) -> Splits:
+    """As many as fit. Java's plan is a map: a bundle that two brokers report counts twice and is split where it was seen last."""
+    plan: dict[str, Decision] = {}
+    planned: Counter[str] = Counter()
+    skips = []
+    for decision in hot:
+        namespace = namespace_of(decision.bundle)
+        if bundles_in(namespace) + planned[namespace] >= settings.max_bundles:
+            skips.append(namespace_full(decision.bundle, decision.source, settings))
+            continue
+        plan[decision.bundle] = decision
+        planned[namespace] += 1
+    return Splits(tuple(plan.values()), tuple(skips))
+
+
+def _hot(broker: BrokerLoad, settings: SplitSettings, mode: Mode) -> Iterator[_Hot]:
+    table = broker.bundles
+    sizes = _sizes(table)
+    found = reasons(sizes, settings, mode)
+    rows = np.flatnonzero(found >= 0)
+    if not len(rows):
+        return
+    above = excess(sizes, settings)
+    for row in rows.tolist():
+        evidence, reason = sizes.evidence(row), REASONS[found[row]]
+        decision = Decision(table.names[row], broker.broker, None, reason, wording(reason, evidence, settings), evidence)
+        yield _Hot(decision, float(above[row]))
+
+
+def _sizes(table: BundleLoads) -> Sizes:
+    with np.errstate(all="ignore"):
+        rate = table.long[:, RATE_IN] + table.long[:, RATE_OUT]
+        throughput = table.long[:, THROUGHPUT_IN] + table.long[:, THROUGHPUT_OUT]
+    return Sizes(table.topics, table.sessions, rate, throughput)

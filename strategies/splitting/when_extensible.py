@@ -1,0 +1,172 @@
+"""Which of its own bundles a broker of the extensible load manager splits, and into what.
+
+Source of the rule: `DefaultNamespaceBundleSplitStrategyImpl.findBundlesToSplit` of Pulsar 4.2.4: a bundle must be above a limit several
+times in a row, judged by its newest figures, and the algorithm must find exactly one boundary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from strategies.filters.contract import namespace_of
+from strategies.java_order import concurrent_hash_map_order
+from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleStats, Decision, Ints, Skip
+from strategies.settings import Mode
+from strategies.splitting.hashing import KeyRange, hexadecimal, parse_bundle
+from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
+from strategies.splitting.when import namespace_full, stays_whole
+from strategies.splitting.where import Cuts, SplitFault
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a broker knows besides the figures of its bundles.
+
+    `broker`: its own id; `bundles_in`: bundles of a namespace; `cut`: where the algorithm would cut a bundle; `owns`: whether the channel
+    says the bundle is here; `splitting`: bundles of any broker that are being split.
+    """
+
+    broker: str
+    bundles_in: Callable[[str], int]
+    cut: Callable[[str], Cuts | SplitFault]
+    owns: Callable[[str], bool] = lambda _: True
+    splitting: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSplits:
+    """The splits of one look; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: to be remembered."""
+
+    decisions: tuple[Decision, ...]
+    skips: tuple[Skip, ...]
+    failed: tuple[str, ...]
+    hits: Mapping[str, int]
+
+
+@dataclass
+class _Look:
+    """One look at the bundles of a broker, with what it has found so far."""
+
+    stats: BundleStats
+    around: Surroundings
+    settings: SplitSettings
+    mode: Mode
+    sizes: Sizes
+    found: Ints
+    hits: dict[str, int]
+    decisions: list[Decision] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    planned: Counter[str] = field(default_factory=Counter)
+
+    def as_java(self) -> None:
+        """One bundle after the other in hash order: counted, judged and split before the next one is looked at."""
+        for row in concurrent_hash_map_order(self.stats.names).tolist():
+            if self.sizes.topics[row] >= 2 and self.around.owns(self.stats.names[row]):
+                before = len(self.decisions)
+                self.look_at(row)
+                # Java stops when the number is reached by a split, so that 0 means as many as there are.
+                if before < len(self.decisions) == self.settings.max_splits:
+                    break
+
+    def look_at(self, row: int) -> None:
+        bundle = self.stats.names[row]
+        parsed = parse_bundle(bundle)
+        if parsed is None or not parsed[1].can_split:
+            self.failed.append(bundle)
+        elif self.found[row] < 0:
+            self.hits.pop(bundle, None)
+        else:
+            self.hits[bundle] = self.hits.get(bundle, 0) + 1
+            if self.hits[bundle] > self.settings.hit_count:
+                self.split(row, parsed[1])
+
+    def hottest_first(self) -> None:
+        """All are counted before the first is split; what belongs to Pulsar or to another broker is not, and its count is forgotten."""
+        rows = [row for row in np.flatnonzero(self.found >= 0).tolist() if self.counts(row)]
+        names = self.stats.names
+        self.hits = {names[row]: self.hits.get(names[row], 0) + 1 for row in rows}
+        above = excess(self.sizes, self.settings)
+        for row in sorted(rows, key=lambda row: (-above[row], names[row])):
+            parsed = parse_bundle(names[row])
+            if parsed is not None and self.hits[names[row]] > self.settings.hit_count:
+                self.split_or_wait(row, parsed[1])
+
+    def counts(self, row: int) -> bool:
+        bundle = self.stats.names[row]
+        if not self.around.owns(bundle):
+            return False
+        if (skip := stays_whole(bundle, self.around.broker)) is not None:
+            self.skips.append(skip)
+        return skip is None
+
+    def split_or_wait(self, row: int, range_: KeyRange) -> None:
+        if len(self.decisions) >= self.settings.max_splits:
+            text = f"is too hot; {self.settings.max_splits} others are split first"
+            self.skips.append(Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.around.broker))
+        else:
+            self.split(row, range_)
+
+    def split(self, row: int, range_: KeyRange) -> None:
+        bundle = self.stats.names[row]
+        namespace = namespace_of(bundle)
+        if self.around.bundles_in(namespace) + self.planned[namespace] >= self.settings.max_bundles:
+            self.skips.append(namespace_full(bundle, self.around.broker, self.settings))
+        elif any(_same_split(namespace, range_, other, self.mode) for other in self.around.splitting):
+            self.skips.append(Skip("bundle", (bundle,), "being-split", "is being split already", self.around.broker))
+        else:
+            self.cut(row, range_, self.around.cut(bundle))
+
+    def cut(self, row: int, range_: KeyRange, boundaries: Cuts | SplitFault) -> None:
+        bundle = self.stats.names[row]
+        if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
+            self.failed.append(bundle)
+            self.skips.append(Skip("bundle", (bundle,), "no-boundary", f"is too hot, but {_why_not(boundaries)}", self.around.broker))
+            return
+        evidence, reason = self.sizes.evidence(row), REASONS[self.found[row]]
+        text = wording(reason, evidence, self.settings)
+        self.decisions.append(
+            Decision(bundle, self.around.broker, None, reason, text, {**evidence, "boundary": hexadecimal(boundaries[0])})
+        )
+        self.planned[namespace_of(bundle)] += 1
+        del self.hits[bundle]
+
+
+def extensible_splits(stats: BundleStats, hits: Mapping[str, int], around: Surroundings, settings: SplitSettings, mode: Mode) -> OwnSplits:
+    """One look of a broker at its bundles. `hits`: what the look before answered."""
+    sizes = _sizes(stats)
+    present = set(stats.names)
+    kept = {bundle: count for bundle, count in hits.items() if bundle in present}
+    look = _Look(stats, around, settings, mode, sizes, reasons(sizes, settings, mode), kept)
+    if mode == "parity":
+        look.as_java()
+    else:
+        look.hottest_first()
+    return OwnSplits(tuple(look.decisions), tuple(look.skips), tuple(look.failed), look.hits)
+
+
+def _same_split(namespace: str, range_: KeyRange, other: str, mode: Mode) -> bool:
+    """Whether a bundle that is being split shares an edge with this one. Java takes every namespace that begins alike for the same."""
+    if not (other.startswith(namespace) if mode == "parity" else namespace_of(other) == namespace):
+        return False
+    lower, _, upper = other.rpartition("/")[2].partition("_")
+    return lower == hexadecimal(range_.lower) or upper == hexadecimal(range_.upper)
+
+
+def _why_not(boundaries: Cuts | SplitFault) -> str:
+    if isinstance(boundaries, SplitFault):
+        return f"it cannot be cut: {boundaries.text}"
+    if not boundaries:
+        return "the algorithm found nothing to part"
+    return f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load manager makes two"
+
+
+def _sizes(stats: BundleStats) -> Sizes:
+    with np.errstate(all="ignore"):
+        rate = stats.traffic[:, RATE_IN] + stats.traffic[:, RATE_OUT]
+        throughput = stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT]
+    return Sizes(stats.topics, stats.sessions, rate, throughput)
