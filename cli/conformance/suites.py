@@ -12,6 +12,7 @@ from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usa
 from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
 from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
 from cli.conformance.splits import AlgorithmSuite, HashingSuite
+from cli.conformance.throttling import BucketSuite, LimiterSuite
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
 
@@ -68,6 +69,9 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),
         ("filters", "topicCount"): FilterSuite(topic_count),
+        ("throttling", "AsyncTokenBucket"): BucketSuite(),
+        ("throttling", "DispatchRateLimiterAsyncTokenBucket"): LimiterSuite("token_bucket"),
+        ("throttling", "DispatchRateLimiterClassic"): LimiterSuite("classic"),
     }
 )
 
