@@ -39,6 +39,14 @@ def weighted_usage(figures: Figures, weights: Weights) -> float:
     return highest / 100
 
 
+def unweighted_usage(figures: Figures) -> float:
+    """Largest resource of a broker as a fraction, the maximum and the division in float32 (90 % is 0.8999999761581421)."""
+    highest = -inf
+    for value in map(percent, (figures.cpu, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)):
+        highest = max(highest, value)
+    return c_float(highest / 100).value
+
+
 def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
     """float64[n]: `weighted_usage` of many brokers at once, the same bits."""
     used = np.array([(f.cpu.usage, f.direct_memory.usage, f.bandwidth_in.usage, f.bandwidth_out.usage) for f in figures], dtype=np.float64)

@@ -56,6 +56,11 @@ class SheddingSuite:
             yield answer, {"unloads": _unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
 
 
+def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
+    """Of rules that remember nothing."""
+    return {}
+
+
 def averages(shedding: Shedding, _: Mapping[str, BundleRow]) -> dict[str, Any]:
     """ThresholdShedder's history."""
     return {"ema": {broker: kept.ewma for broker, kept in shedding.memory.brokers.items() if kept.ewma is not None}}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from cli.conformance.averaging import AveragingSuite, broker_sums, bundle_averages, signs, smoothed_load, usages
 from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
 from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
-from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan
+from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
 from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
 from cli.conformance.splits import AlgorithmSuite, HashingSuite
 from cli.conformance.throttling import BucketSuite, LimiterSuite
@@ -50,6 +50,8 @@ KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
 SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
         ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
+        ("shedding", "OverloadShedder"): SheddingSuite("overload", nothing_else),
+        ("shedding", "UniformLoadShedder"): SheddingSuite("uniform", nothing_else),
         ("shedding", "AvgShedder"): SheddingSuite("avg", hits_and_plan),
         ("placement", "LeastLongTermMessageRate"): PlacementSuite("least_long_term_rate"),
         ("placement", "LeastResourceUsageWithWeight"): PlacementSuite("least_resource_usage", smoothed_usage),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from strategies.engine import EngineSettings
 from strategies.model import Round
@@ -24,7 +25,9 @@ _LIMITS: Mapping[str, str] = {"avg": "low_threshold", "threshold": "threshold_pe
 
 
 def limit_of(settings: EngineSettings) -> float:
-    """The spread of usage (max − min, in points) that the strategy is content with."""
+    """The spread of usage (max − min, in points) that the strategy is content with: any, where it judges by something else."""
+    if settings.strategy not in _LIMITS:
+        return inf
     chosen = settings.shedding if settings.shedding is not None else SHEDDERS[settings.strategy].settings()
     return float(getattr(chosen, _LIMITS[settings.strategy]))
 

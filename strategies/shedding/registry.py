@@ -13,9 +13,15 @@ from strategies.shedding.avg import AvgShedder
 from strategies.shedding.avg_parity import ParityAvgShedder
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.contract import Shedder
+from strategies.shedding.overload import OverloadShedder
+from strategies.shedding.overload_parity import ParityOverloadShedder
+from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.threshold import ThresholdShedder
 from strategies.shedding.threshold_parity import ParityThresholdShedder
 from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.uniform import UniformLoadShedder
+from strategies.shedding.uniform_parity import ParityUniformLoadShedder
+from strategies.shedding.uniform_rule import UniformSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,14 @@ def _avg(settings: AvgSettings, weights: Weights, mode: Mode) -> Shedder:
     return ParityAvgShedder(settings, weights) if mode == "parity" else AvgShedder(settings, weights)
 
 
+def _overload(settings: OverloadSettings, weights: Weights, mode: Mode) -> Shedder:
+    return ParityOverloadShedder(settings, weights) if mode == "parity" else OverloadShedder(settings, weights)
+
+
+def _uniform(settings: UniformSettings, weights: Weights, mode: Mode) -> Shedder:
+    return ParityUniformLoadShedder(settings, weights) if mode == "parity" else UniformLoadShedder(settings, weights)
+
+
 _PACKAGE = "org.apache.pulsar.broker.loadbalance.impl"
 
 SHEDDERS: Mapping[str, Entry] = MappingProxyType(
@@ -56,6 +70,20 @@ SHEDDERS: Mapping[str, Entry] = MappingProxyType(
                 "The fullest broker is paired with the emptiest and hands part of the difference over once they were apart for long.",
                 AvgSettings,
                 _avg,
+            ),
+            Entry(
+                "overload",
+                f"{_PACKAGE}.OverloadShedder",
+                "Brokers above a fixed usage let their heaviest bundles go.",
+                OverloadSettings,
+                _overload,
+            ),
+            Entry(
+                "uniform",
+                f"{_PACKAGE}.UniformLoadShedder",
+                "The broker with most traffic gives a part of its lead over the one with least.",
+                UniformSettings,
+                _uniform,
             ),
         )
     }

@@ -6,19 +6,18 @@ docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.candidates import at_least, bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name
+from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold_rule import (
     LOWER_MARGIN,
-    MARGIN,
     MIB,
-    Reason,
     ThresholdSettings,
     above_average,
     already_fell,
@@ -26,13 +25,10 @@ from strategies.shedding.threshold_rule import (
     lower_boundary,
     no_load,
     nobody_below,
-    nobody_to_take,
-    nothing_may_leave,
-    too_few_bundles,
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.shedding.wording import gathered, mib, revised, settling, unusable
+from strategies.shedding.wording import gathered, revised, settling, unusable
 from strategies.usage import weighted_usage, weighted_usages
 
 
@@ -136,7 +132,8 @@ class ThresholdShedder:
         minimum = source.load.figures.traffic.msg_throughput * (excess + MARGIN)
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(source.name, minimum, self.settings)]
-        return _relieve(source, above_average(source.ewma, judged.mean, minimum, self.settings), judged, view, taken)
+        reason = above_average(source.ewma, judged.mean, minimum, self.settings)
+        return relieve(source.load, Room(source.usage, judged.lowest), reason, view.cooling, taken)
 
     def _lower_pass(self, judged: _Judged, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
         """The fullest broker gives when another one is far below the mean, in both measures, and nothing is under way."""
@@ -152,58 +149,13 @@ class ThresholdShedder:
         minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(fullest.name, minimum, self.settings)]
-        return _relieve(fullest, lower_boundary(fullest.ewma, judged.mean, minimum, self.settings), judged, view, ())
+        reason = lower_boundary(fullest.ewma, judged.mean, minimum, self.settings)
+        return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view.cooling, ())
 
 
 def _excess(standing: _Standing, judged: _Judged) -> float:
     """How far a broker is above the mean, by the smaller of its two measures: the average lags behind what already left."""
     return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
-
-
-def _relieve(
-    source: _Standing, reason: Reason, judged: _Judged, view: ClusterView, taken: Collection[str]
-) -> tuple[list[Decision], list[Skip]]:
-    if (count := ordinary_bundles(source.load)) <= 1:
-        return [], [too_few_bundles(source.name, count)]
-    lowest = judged.lowest
-    if lowest is None or lowest >= source.usage:
-        return [], [nobody_to_take(source.name, source.usage)]
-    loads = source.load.bundles
-    found, evening = candidates(loads, view.cooling, "fixed", taken), _evening(source, lowest)
-    throughput = column(loads, "msg_throughput").tolist()
-    movable = {loads.names[row]: throughput[row] for row in found.rows}
-    leaving = _picked(movable, reason.minimum, evening)
-    staying = {name: load for name, load in movable.items() if name not in leaving}
-    decisions = [reason.decision(name, source.name, movable[name]) for name in leaving]
-    skips = [*must_stay(source.name, found), *_left_alone(source.name, staying, reason, evening)]
-    return decisions, skips if decisions else [nothing_may_leave(source.name, reason), *skips]
-
-
-def _evening(source: _Standing, lowest: float) -> float:
-    """Throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic."""
-    return source.load.figures.traffic.msg_throughput * (source.usage - lowest) / 2 / source.usage
-
-
-def _picked(movable: Mapping[str, float], minimum: float, evening: float) -> list[str]:
-    """Heaviest first, without turning the imbalance round; where every bundle would, the lightest that still lowers the peak."""
-    fitting = {name: load for name, load in movable.items() if 0 < load <= evening}
-    if fitting:
-        names, loads = list(fitting), list(fitting.values())
-        return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
-    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * evening]
-    return [min(lowering)[1]] if lowering else []
-
-
-def _left_alone(broker: str, staying: Mapping[str, float], reason: Reason, evening: float) -> list[Skip]:
-    idle = [name for name, load in staying.items() if not load > 0]
-    too_big = [name for name, load in staying.items() if load > evening]
-    spared = [name for name, load in staying.items() if 0 < load <= evening]
-    limit = f"it carries more than the {mib(evening)} that would make the emptiest broker as full as this one"
-    return [
-        *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
-        *bundles_left_alone(broker, "too-big", limit, too_big),
-        *bundles_left_alone(broker, "not-needed", reason.met, spared),
-    ]
 
 
 def _mean(values: Sequence[float]) -> float:

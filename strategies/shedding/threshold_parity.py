@@ -6,27 +6,25 @@ of the result multimap's table, which is cleared from round to round but never s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from strategies.java_order import INITIAL_TABLE, concurrent_hash_map_order, hash_map_order
+from strategies.java_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.candidates import JavaTies, at_least, bundles_left_alone, candidates, column, must_stay
+from strategies.shedding.candidates import JavaTies
+from strategies.shedding.execution import as_executed
 from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.relief import MARGIN, relieve_as_java
 from strategies.shedding.threshold_rule import (
     LOWER_MARGIN,
-    MARGIN,
     MIB,
-    Reason,
     ThresholdSettings,
     above_average,
     below_threshold,
     lower_boundary,
     no_load,
     nobody_below,
-    nothing_may_leave,
-    too_few_bundles,
     too_little_traffic,
 )
 from strategies.shedding.wording import gathered, revised
@@ -73,9 +71,8 @@ class ParityThresholdShedder:
             judged = self._advance(brokers, judged.memory)
             decisions, more = self._lower_pass(judged, ties)
             skips = revised(skips, decisions, more)
-        size = memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE)
-        ordered, size = _as_executed(decisions, size)
-        return Shedding(ordered, gathered(skips), _with_table_size(judged.memory, size))
+        ordered, memory = as_executed(decisions, judged.memory, _RESULT)
+        return Shedding(ordered, gathered(skips), memory)
 
     def _advance(self, brokers: tuple[BrokerLoad, ...], memory: Memory) -> _Judged:
         usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
@@ -101,7 +98,7 @@ class ParityThresholdShedder:
             if minimum < self.settings.min_throughput_mib * MIB:
                 skips.append(too_little_traffic(broker.broker, minimum, self.settings))
                 continue
-            leaving, staying = _relieve(broker, minimum, above_average(ewma, mean, minimum, self.settings), ties)
+            leaving, staying = relieve_as_java(broker, above_average(ewma, mean, minimum, self.settings), ties)
             decisions += leaving
             skips += staying
         return decisions, skips
@@ -118,33 +115,4 @@ class ParityThresholdShedder:
         minimum = fullest.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if self.settings.min_throughput_mib * MIB > minimum:
             return [], [too_little_traffic(fullest.broker, minimum, self.settings)]
-        return _relieve(fullest, minimum, lower_boundary(highest, judged.mean, minimum, self.settings), ties)
-
-
-def _relieve(broker: BrokerLoad, minimum: float, reason: Reason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
-    if broker.figures.bundle_count <= 1:
-        return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
-    loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
-    throughput = column(loads, "msg_throughput")[list(found.rows)]
-    names = [loads.names[row] for row in found.rows]
-    picked = ties.pick(names, throughput, at_least(minimum))
-    decisions = [reason.decision(names[position], broker.broker, float(throughput[position])) for position in picked]
-    leaving = frozenset(picked)
-    others = [name for position, name in enumerate(names) if position not in leaving]
-    skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
-    return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
-
-
-def _as_executed(decisions: Sequence[Decision], table_size: int) -> tuple[tuple[Decision, ...], int]:
-    """Source brokers in the order of the result multimap, bundles as they were picked."""
-    sources = list(dict.fromkeys(decision.source for decision in decisions))
-    order, size = hash_map_order(sources, table_size)
-    rank = {sources[index]: position for position, index in enumerate(order.tolist())}
-    return tuple(sorted(decisions, key=lambda decision: rank[decision.source])), size
-
-
-def _with_table_size(memory: Memory, size: int) -> Memory:
-    if memory.cluster.table_sizes.get(_RESULT, INITIAL_TABLE) == size:
-        return memory
-    sizes = {**memory.cluster.table_sizes, _RESULT: size}
-    return Memory(memory.brokers, replace(memory.cluster, table_sizes=sizes))
+        return relieve_as_java(fullest, lower_boundary(highest, judged.mean, minimum, self.settings), ties)

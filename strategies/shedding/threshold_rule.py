@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from strategies.model import Decision, Evidence, Skip
+from strategies.model import Evidence, Skip
 from strategies.settings import Setting
+from strategies.shedding.relief import Reason
 from strategies.shedding.wording import broker_skips, mib, points
 
 MIB = 1048576
-#: Added to the excess over the bar: the broker is meant to end five points below it.
-MARGIN = 0.05
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.
 LOWER_MARGIN = 0.5
 
@@ -63,27 +62,6 @@ class ThresholdSettings:
     ] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a broker sheds; the same for all of its bundles."""
-
-    code: str
-    why: str
-    minimum: float
-    evidence: Evidence
-
-    @property
-    def met(self) -> str:
-        """Why the rest of the broker's bundles may stay."""
-        return f"the {mib(self.minimum)} that had to go are covered by heavier bundles"
-
-    def decision(self, bundle: str, source: str, throughput: float) -> Decision:
-        """The bundle leaves; placement decides where to."""
-        leaving = f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a broker that placement picks"
-        text = f"{source} {self.why}: {leaving}"
-        return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
-
-
 def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
     """The broker is at or above the bar."""
     why = f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} points above that is the limit"
@@ -118,19 +96,6 @@ def too_little_traffic(broker: str, minimum: float, settings: ThresholdSettings)
     return Skip("broker", (broker,), "too-little-traffic", text, None, {"to_shed": minimum})
 
 
-def too_few_bundles(broker: str, count: int) -> Skip:
-    """Moving a broker's only bundle moves the problem along."""
-    if count:
-        return Skip("broker", (broker,), "sole-bundle", "it is over the limit, but its only bundle would take the whole load along")
-    return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
-
-
-def nothing_may_leave(broker: str, reason: Reason) -> Skip:
-    """The broker is due, but every bundle of it has a reason to stay."""
-    text = f"it {reason.why}, but none of its bundles may leave"
-    return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
-
-
 def no_load(cluster: str) -> Skip:
     """Nothing to compare."""
     return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")
@@ -149,12 +114,6 @@ def already_fell(broker: str, ewma: float, usage: float, mean_usage: float, sett
         f"{settings.threshold_percent:g} points above the newest mean {points(mean_usage)}: what was too much has gone already"
     )
     return Skip("broker", (broker,), "already-fell", text, None, {"ewma": ewma, "usage": usage, "mean_usage": mean_usage})
-
-
-def nobody_to_take(broker: str, usage: float) -> Skip:
-    """All the others wait for a move to show, or are as full."""
-    text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
-    return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
 
 
 def waiting_for_moves(cluster: str) -> Skip:

@@ -98,7 +98,7 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
         ("round = 5", "round: is a table, got 5; write its keys below [round]"),
         ("[round.epoch]\nx = 1", "round.epoch: must be a single value, got a table"),
         ("[round.epoch]", "round.epoch: must be a whole number, got a table"),
-        ("[shedding]\nstrategy = 'avgg'", "shedding.strategy: must be one of 'threshold' or 'avg', got \"avgg\"; did you mean avg?"),
+        ("[shedding]\nstrategy = 'avgg'", "shedding.strategy: must be one of 'threshold', 'avg', 'overload'"),
         ("[weights]\ncpu = nan", "weights.cpu: must be a finite number, got nan"),
         ("[weights]\ncpu = inf", "weights.cpu: must be a finite number, got inf"),
         ("[weights]\ncpu = 1e300", "weights.cpu: must be at most 1000, got 1e+300"),

@@ -15,14 +15,18 @@ from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, ClusterView,
 from strategies.settings import Mode
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.contract import Shedder
+from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.uniform_rule import UniformSettings
 from strategies.system_bundles import is_system_bundle
 from tests.unit.shedding_builders import WEIGHTS, loads, ns, play
 
 EAGER = {
     "threshold": ThresholdSettings(threshold_percent=3.0, min_throughput_mib=0.0, lower_boundary=True),
     "avg": AvgSettings(low_threshold=5.0, high_threshold=20.0, hit_count_low=2, hit_count_high=1, min_msg_rate=0.0, min_throughput=0.0),
+    "overload": OverloadSettings(threshold_percent=10.0),
+    "uniform": UniformSettings(rate_difference_percent=5.0, throughput_ratio=1.1, max_unload=0.5, min_msg_rate=0.0, min_throughput=0.0),
 }
 NAMES = [
     *(ns(k) for k in range(16)),
@@ -64,7 +68,7 @@ memories = st.builds(
         st.builds(BrokerMemory, st.none() | st.floats(0, 2), st.none(), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9)),
     ),
 )
-any_shedder = pytest.mark.parametrize("name", ["threshold", "avg"])
+any_shedder = pytest.mark.parametrize("name", ["threshold", "avg", "overload", "uniform"])
 quickly = settings(max_examples=40, deadline=None)
 
 
@@ -127,7 +131,7 @@ def test_whatever_is_left_alone_has_a_reason(name: str, mode: Mode, view: Cluste
     sources = {decision.source for decision in round_.decisions}
     explained = {named for skip in round_.skips for named in skip.names}
     involved = sources | {decision.destination for decision in round_.decisions}
-    if "c" not in explained or name == "avg":
+    if "c" not in explained or name in ("avg", "overload"):
         assert {broker.broker for broker in view.brokers} <= explained | involved | {
             str(d.evidence.get("paired_with")) for d in round_.decisions
         }

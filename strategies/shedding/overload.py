@@ -1,0 +1,70 @@
+"""OverloadShedder with its known defects repaired: overloaded brokers let their heaviest bundles go while somebody can take them.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
+docs/decisions. It remembers nothing. The rule to the letter is in `overload_parity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import isfinite
+
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.overload_rule import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
+from strategies.shedding.relief import MARGIN, Room, nobody_to_take, relieve
+from strategies.shedding.wording import gathered, settling, unusable
+from strategies.usage import weighted_usage, weighted_usages
+
+
+@dataclass(frozen=True)
+class OverloadShedder:
+    """Sheds from brokers whose newest usage is at least the threshold, as long as another one is below it."""
+
+    settings: OverloadSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing is remembered about brokers."""
+        return memory
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; the fullest broker first. The order of brokers and bundles in the view does not matter."""
+        judged, skips = self._judge(view)
+        threshold = self.settings.threshold_percent / 100
+        cool = [(usage, broker) for usage, broker in judged if usage < threshold]
+        skips += not_overloaded([broker.broker for _, broker in cool], [usage for usage, _ in cool], self.settings)
+        lowest = min((usage for usage, _ in cool), default=None)
+        decisions: list[Decision] = []
+        for usage, broker in judged[: len(judged) - len(cool)]:
+            taken = {decision.bundle for decision in decisions}
+            leaving, staying = self._relieve(broker, Room(usage, lowest), view.cooling, taken)
+            decisions += leaving
+            skips += staying
+        return Shedding(tuple(decisions), gathered(skips), memory)
+
+    def _judge(self, view: ClusterView) -> tuple[list[tuple[float, BrokerLoad]], list[Skip]]:
+        """Usage and broker, fullest first, of those that can be judged now."""
+        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
+        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        lost = [broker.broker for broker, usage in zip(brokers, usages, strict=True) if not isfinite(usage)]
+        found = [(usage, broker) for broker, usage in zip(brokers, usages, strict=True) if isfinite(usage)]
+        waiting = [broker.broker for _, broker in found if broker.settling]
+        judged = [(usage, broker) for usage, broker in found if not broker.settling]
+        judged.sort(key=lambda one: -one[0])
+        return judged, [*unusable(lost), *settling(waiting)]
+
+    def _relieve(
+        self, broker: BrokerLoad, room: Room, cooling: Collection[str], taken: Collection[str]
+    ) -> tuple[list[Decision], list[Skip]]:
+        minimum = broker.figures.traffic.msg_throughput * (room.usage - self.settings.threshold_percent / 100 + MARGIN)
+        if not minimum > 0 or not isfinite(minimum):
+            return [], [nothing_to_shed(broker.broker, room.usage, minimum)]
+        if room.lowest is None:
+            return [], [nobody_to_take(broker.broker, room.usage)]
+        return relieve(broker, room, overloaded(room.usage, minimum, self.settings), cooling, taken)

@@ -1,0 +1,73 @@
+"""OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle whatever it carries.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. What it remembers: the size of the result multimap's
+table. The repaired rule is in `overload`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from strategies.java_order import concurrent_hash_map_order
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.pulsar_version import before
+from strategies.settings import Weights
+from strategies.shedding.candidates import JavaTies
+from strategies.shedding.execution import as_executed
+from strategies.shedding.overload_rule import OverloadSettings, not_overloaded, overloaded
+from strategies.shedding.relief import MARGIN, relieve_as_java
+from strategies.shedding.wording import gathered
+from strategies.usage import unweighted_usage, weighted_usage, weighted_usages
+
+_RESULT = "overload-result"
+
+
+@dataclass(frozen=True)
+class ParityOverloadShedder:
+    """Sheds from brokers whose newest usage is at least the threshold."""
+
+    settings: OverloadSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction); up to Pulsar 3 the largest without weights."""
+        if before(self.settings.pulsar_version, "4.0"):
+            return unweighted_usage(broker.figures)
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing is remembered about brokers."""
+        return memory
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; decisions in the order in which Pulsar would execute them."""
+        usages, threshold = self._usages(view), self.settings.threshold_percent / 100.0
+        cool = [index for index, usage in enumerate(usages) if usage < threshold]
+        skips = not_overloaded([view.brokers[index].broker for index in cool], [usages[index] for index in cool], self.settings)
+        hot = [index for index, usage in enumerate(usages) if not usage < threshold]
+        ties, decisions = JavaTies(view), list[Decision]()
+        for index in _in_map_order(hot, view):
+            leaving, staying = self._relieve(view.brokers[index], usages[index], ties)
+            decisions += leaving
+            skips += staying
+        ordered, memory = as_executed(decisions, memory, _RESULT)
+        return Shedding(ordered, gathered(skips), memory)
+
+    def _usages(self, view: ClusterView) -> list[float]:
+        if before(self.settings.pulsar_version, "4.0"):
+            return [unweighted_usage(broker.figures) for broker in view.brokers]
+        usages: list[float] = weighted_usages([broker.figures for broker in view.brokers], self.weights).tolist()
+        return usages
+
+    def _relieve(self, broker: BrokerLoad, usage: float, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+        minimum = broker.figures.traffic.msg_throughput * (usage - self.settings.threshold_percent / 100.0 + MARGIN)
+        return relieve_as_java(broker, overloaded(usage, minimum, self.settings), ties)
+
+
+def _in_map_order(positions: list[int], view: ClusterView) -> list[int]:
+    """The walk over all brokers, of which only some matter; it is made only when two do."""
+    if len(positions) < 2:
+        return positions
+    wanted = frozenset(positions)
+    return [index for index in concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist() if index in wanted]

@@ -1,0 +1,52 @@
+"""What both forms of OverloadShedder share: its settings and the sentences that explain it.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from strategies.model import Evidence, Skip
+from strategies.pulsar_version import Imitated
+from strategies.settings import Setting
+from strategies.shedding.relief import Reason
+from strategies.shedding.wording import broker_skips, mib, points
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadSettings:
+    """Settings of OverloadShedder, with Pulsar's defaults."""
+
+    threshold_percent: Annotated[
+        float,
+        Setting("From this usage on a broker is overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
+    ] = 85.0
+    pulsar_version: Imitated = "4.2"
+
+
+def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> Reason:
+    """The broker is at or above the bar."""
+    why = f"is at {points(usage)}, and {settings.threshold_percent:g} % counts as overloaded"
+    evidence: Evidence = {"usage": usage, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
+    return Reason("overloaded", why, minimum, evidence)
+
+
+def not_overloaded(brokers: Sequence[str], usages: Sequence[float], settings: OverloadSettings) -> list[Skip]:
+    """Brokers below the bar."""
+    bar = f"the {settings.threshold_percent:g} % that count as overloaded"
+    return broker_skips(
+        "not-overloaded",
+        brokers,
+        lambda index: f"its usage {points(usages[index])} is below {bar}",
+        lambda: f"{len(brokers):,} brokers are between {points(min(usages))} and {points(max(usages))}, below {bar}",
+        {"threshold_percent": settings.threshold_percent},
+    )
+
+
+def nothing_to_shed(broker: str, usage: float, minimum: float) -> Skip:
+    """Hot without traffic: moving bundles would not cool it."""
+    text = f"it is overloaded at {points(usage)}, but reports {mib(minimum)} to shed: its load does not come from its bundles"
+    return Skip("broker", (broker,), "too-little-traffic", text, None, {"usage": usage, "to_shed": minimum})

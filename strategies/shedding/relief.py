@@ -1,0 +1,133 @@
+"""What a broker above its limit gives away, in both modes: shared by the rules that shed "at least so much" of a broker's traffic.
+
+Source of the rule: the common picker of OverloadShedder and ThresholdShedder of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.shedding.candidates import (
+    JavaTies,
+    at_least,
+    bundles_left_alone,
+    candidates,
+    column,
+    must_stay,
+    ordinary_bundles,
+    pick_by_name,
+)
+from strategies.shedding.wording import mib, points
+
+#: Added to the excess over the bar: the broker is meant to end five points below it.
+MARGIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a broker sheds; the same for all of its bundles. `minimum`: what is to leave, bytes/s."""
+
+    code: str
+    why: str
+    minimum: float
+    evidence: Evidence
+
+    @property
+    def met(self) -> str:
+        """Why the rest of the broker's bundles may stay."""
+        return f"the {mib(self.minimum)} that had to go are covered by heavier bundles"
+
+    def decision(self, bundle: str, source: str, throughput: float) -> Decision:
+        """The bundle leaves; placement decides where to."""
+        leaving = f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a broker that placement picks"
+        text = f"{source} {self.why}: {leaving}"
+        return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
+
+
+def relieve_as_java(broker: BrokerLoad, reason: Reason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+    """Heaviest first until the minimum is covered, at least one, in Java's order; and why the rest stays."""
+    if broker.figures.bundle_count <= 1:
+        return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
+    loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
+    throughput = column(loads, "msg_throughput")[list(found.rows)]
+    names = [loads.names[row] for row in found.rows]
+    picked = ties.pick(names, throughput, at_least(reason.minimum))
+    decisions = [reason.decision(names[position], broker.broker, float(throughput[position])) for position in picked]
+    leaving = frozenset(picked)
+    others = [name for position, name in enumerate(names) if position not in leaving]
+    skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "not-needed", reason.met, others)]
+    return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Newest usage (fraction) of a broker that is to give, and of the emptiest one that may take a bundle (None: nobody may)."""
+
+    usage: float
+    lowest: float | None
+
+
+def relieve(
+    broker: BrokerLoad, room: Room, reason: Reason, cooling: Collection[str], taken: Collection[str]
+) -> tuple[list[Decision], list[Skip]]:
+    """The same without known defects: only bundles that relieve somebody, and none that turns the imbalance round."""
+    if (count := ordinary_bundles(broker)) <= 1:
+        return [], [too_few_bundles(broker.broker, count)]
+    usage, lowest = room.usage, room.lowest
+    if lowest is None or lowest >= usage:
+        return [], [nobody_to_take(broker.broker, usage)]
+    loads, found = broker.bundles, candidates(broker.bundles, cooling, "fixed", taken)
+    evening = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
+    throughput = column(loads, "msg_throughput").tolist()
+    movable = {loads.names[row]: throughput[row] for row in found.rows}
+    leaving = _picked(movable, reason.minimum, evening)
+    staying = {name: load for name, load in movable.items() if name not in leaving}
+    decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
+    skips = [*must_stay(broker.broker, found), *_left_alone(broker.broker, staying, reason, evening)]
+    return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
+
+
+def too_few_bundles(broker: str, count: int) -> Skip:
+    """Moving a broker's only bundle moves the problem along."""
+    if count:
+        return Skip("broker", (broker,), "sole-bundle", "it is over the limit, but its only bundle would take the whole load along")
+    return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
+
+
+def nothing_may_leave(broker: str, reason: Reason) -> Skip:
+    """The broker is due, but every bundle of it has a reason to stay."""
+    text = f"it {reason.why}, but none of its bundles may leave"
+    return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
+
+
+def nobody_to_take(broker: str, usage: float) -> Skip:
+    """All the others wait for a move to show, or are as full."""
+    text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
+    return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
+
+
+def _picked(movable: Mapping[str, float], minimum: float, evening: float) -> list[str]:
+    """Heaviest first, without turning the imbalance round; where every bundle would, the lightest that still lowers the peak.
+
+    `evening`: throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic.
+    """
+    fitting = {name: load for name, load in movable.items() if 0 < load <= evening}
+    if fitting:
+        names, loads = list(fitting), list(fitting.values())
+        return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
+    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * evening]
+    return [min(lowering)[1]] if lowering else []
+
+
+def _left_alone(broker: str, staying: Mapping[str, float], reason: Reason, evening: float) -> list[Skip]:
+    idle = [name for name, load in staying.items() if not load > 0]
+    too_big = [name for name, load in staying.items() if load > evening]
+    spared = [name for name, load in staying.items() if 0 < load <= evening]
+    limit = f"it carries more than the {mib(evening)} that would make the emptiest broker as full as this one"
+    return [
+        *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
+        *bundles_left_alone(broker, "too-big", limit, too_big),
+        *bundles_left_alone(broker, "not-needed", reason.met, spared),
+    ]

@@ -1,0 +1,112 @@
+"""UniformLoadShedder with its known defects repaired: the broker with most traffic gives a part of its lead over the one with least.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
+docs/decisions. It remembers nothing. The rule to the letter is in `uniform_parity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
+from strategies.shedding.uniform_rule import Gap, Metric, UniformSettings, even, not_the_busiest, nothing_fits, sole_bundle, too_little
+from strategies.shedding.wording import broker_skips, settling
+from strategies.usage import weighted_usage
+
+#: What an idle broker counts as, so that a ratio to it can be formed.
+_IDLE = 1.0
+
+
+@dataclass(frozen=True)
+class UniformLoadShedder:
+    """Sheds from the broker with the highest message rate; where that moves nothing, from the one with the highest throughput."""
+
+    settings: UniformSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction); the rule itself compares traffic."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing is remembered about brokers."""
+        return memory
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; at most one broker gives. The order of brokers and bundles in the view does not matter."""
+        judged, left_out = _judged(view)
+        outcome: dict[str, tuple[list[Decision], list[Skip]]] = {}
+        for gap in filter(self._is_wide, self._gaps(list(judged.values()))):
+            outcome[gap.busiest] = self._relieve(judged[gap.busiest], gap, view.cooling)
+            if outcome[gap.busiest][0]:
+                break
+        decisions = [decision for leaving, _ in outcome.values() for decision in leaving]
+        skips = [skip for _, staying in outcome.values() for skip in staying]
+        others = tuple(name for name in judged if name not in outcome)
+        rest = [even(view.cluster, self.settings)] if not outcome else [not_the_busiest(others)] if others else []
+        return Shedding(tuple(decisions), (*left_out, *skips, *rest), memory)
+
+    def _gaps(self, brokers: Sequence[BrokerLoad]) -> list[Gap]:
+        """One per measure; brokers come by name, so the first of equals is the first by name."""
+        gaps = []
+        metrics: tuple[Metric, Metric] = ("msg_rate", "msg_throughput")
+        for metric in metrics if brokers else ():
+            values: list[float] = [getattr(broker.figures.traffic, metric) for broker in brokers]
+            most, least = max(values), min(values)
+            busiest, idlest = brokers[values.index(most)].broker, brokers[values.index(least)].broker
+            gaps.append(Gap(metric, busiest, idlest, most, least, (most - least) * self.settings.max_unload))
+        return gaps
+
+    def _is_wide(self, gap: Gap) -> bool:
+        least = max(gap.least, _IDLE)
+        if gap.metric == "msg_rate":
+            return 0 < self.settings.rate_difference_percent < (gap.most - least) * 100 / least
+        return 0 < self.settings.throughput_ratio < gap.most / least
+
+    def _relieve(self, broker: BrokerLoad, gap: Gap, cooling: Collection[str]) -> tuple[list[Decision], list[Skip]]:
+        if (count := ordinary_bundles(broker)) <= 1:
+            return [], [sole_bundle(gap, count)]
+        if not gap.need >= self.settings.minimum(gap.metric):
+            return [], [too_little(gap, self.settings.minimum(gap.metric))]
+        found, metric = candidates(broker.bundles, cooling, "fixed"), column(broker.bundles, gap.metric).tolist()
+        movable = {broker.bundles.names[row]: metric[row] for row in found.rows}
+        fitting = {name: load for name, load in movable.items() if 0 < load <= gap.need}
+        names, limit = list(fitting), self.settings.max_bundles
+        picked = [names[at] for at in pick_by_name(names, list(fitting.values()), that_fit(gap.need))]
+        picked, over = (picked, []) if limit == -1 else (picked[:limit], picked[limit:])
+        decisions = [gap.decision(name, movable[name]) for name in picked]
+        skips = [*must_stay(broker.broker, found), *self._left_alone(gap, movable, picked, over)]
+        return decisions, skips if decisions else [nothing_fits(gap), *skips]
+
+    def _left_alone(self, gap: Gap, movable: Mapping[str, float], picked: Collection[str], over: Collection[str]) -> list[Skip]:
+        staying = [name for name in movable if name not in picked and name not in over]
+        idle = [name for name in staying if not movable[name] > 0]
+        unfit = [name for name in staying if movable[name] > 0]
+        return [
+            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so it would relieve nobody", idle),
+            *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
+            *bundles_left_alone(gap.busiest, "enough-for-one-round", f"no more than {self.settings.max_bundles} bundles move", list(over)),
+        ]
+
+
+def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
+    """Brokers by name that can be compared now, and why the others cannot."""
+    brokers = sorted(view.brokers, key=lambda broker: broker.broker)
+    finite = {broker.broker for broker in brokers if _is_finite(broker)}
+    lost = [broker.broker for broker in brokers if broker.broker not in finite]
+    waiting = [broker.broker for broker in brokers if broker.broker in finite and broker.settling]
+    text = "its traffic figures are not finite"
+    skips = [
+        *broker_skips("unusable-figures", lost, lambda _: text, lambda: f"the traffic figures of {len(lost):,} brokers are not finite"),
+        *settling(waiting),
+    ]
+    return {broker.broker: broker for broker in brokers if broker.broker in finite and not broker.settling}, skips
+
+
+def _is_finite(broker: BrokerLoad) -> bool:
+    traffic = broker.figures.traffic
+    return isfinite(traffic.msg_rate) and isfinite(traffic.msg_throughput)

@@ -1,0 +1,123 @@
+"""UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that go along.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It remembers nothing: its result never holds
+more than one source. The repaired rule is in `uniform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from strategies.java_order import concurrent_hash_map_order
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.pulsar_version import before
+from strategies.settings import Weights
+from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, candidates, column, must_stay
+from strategies.shedding.uniform_rule import Gap, Metric, UniformSettings, even, not_the_busiest, nothing_fits, sole_bundle, too_little
+from strategies.usage import weighted_usage
+
+_INT_MAX = 2_147_483_647
+_ALMOST_ZERO = 1e-6
+#: Up to 4.0 a bundle was allowed to be so much larger than what was left to move.
+_OLD_SLACK = 1000
+
+
+@dataclass(frozen=True)
+class ParityUniformLoadShedder:
+    """Sheds from the broker with the highest message rate or, where rates are close, with the highest throughput."""
+
+    settings: UniformSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction); the rule itself compares traffic."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Nothing is remembered about brokers."""
+        return memory
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; at most one broker gives."""
+        gap = self._uneven(view)
+        if gap is None:
+            return Shedding((), (even(view.cluster, self.settings),), memory)
+        busiest = next(broker for broker in view.brokers if broker.broker == gap.busiest)
+        decisions, skips = self._relieve(busiest, gap, JavaTies(view))
+        others = tuple(broker.broker for broker in view.brokers if broker is not busiest)
+        return Shedding(tuple(decisions), (*skips, *([not_the_busiest(others)] if others else [])), memory)
+
+    def _uneven(self, view: ClusterView) -> Gap | None:
+        """The gap that is acted on: that of the rates if it is wide enough, otherwise that of the throughputs."""
+        rate, throughput = _gap("msg_rate", view, self.settings.max_unload), _gap("msg_throughput", view, self.settings.max_unload)
+        limit = self.settings.rate_difference_percent
+        if limit > 0 and (rate.most - rate.least) * 100 / rate.least > limit:
+            return rate
+        limit = self.settings.throughput_ratio
+        # With nothing but negative figures Java fails here, having found no broker to relieve.
+        return throughput if limit > 0 and throughput.most / throughput.least > limit and throughput.busiest else None
+
+    def _relieve(self, broker: BrokerLoad, gap: Gap, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+        if broker.figures.bundle_count <= 1:
+            return [], [sole_bundle(gap, broker.figures.bundle_count)]
+        if gap.need < self.settings.minimum(gap.metric):
+            return [], [too_little(gap, self.settings.minimum(gap.metric))]
+        loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
+        metric = column(loads, gap.metric)[list(found.rows)]
+        names = [loads.names[row] for row in found.rows]
+        slack = _OLD_SLACK if before(self.settings.pulsar_version, "4.1") else 0
+        picked = ties.pick(names, metric, _that_fit(int(gap.need), slack, self.settings.max_bundles))
+        decisions = [gap.decision(names[position], float(metric[position])) for position in picked]
+        leaving = frozenset(picked)
+        others = [name for position, name in enumerate(names) if position not in leaving]
+        skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others)]
+        return decisions, skips if decisions else [nothing_fits(gap), *skips]
+
+
+def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
+    """Extremes as Java finds them, walking its map: the first broker wins ties, NaN never wins."""
+    values: list[float] = [getattr(broker.figures.traffic, metric) for broker in view.brokers]
+    busiest, most = _beyond(-1.0, values, view)
+    idlest, least = _beyond(-float(_INT_MAX), [-value for value in values], view)
+    least = 1.0 if -_ALMOST_ZERO <= -least <= _ALMOST_ZERO else -least
+    return Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
+
+
+def _beyond(start: float, values: Sequence[float], view: ClusterView) -> tuple[str, float]:
+    """The first broker with the largest value above `start`; the walk over all is made only when several have it."""
+    largest = max((value for value in values if value > start), default=start)
+    having = frozenset(index for index, value in enumerate(values) if value == largest > start)
+    if len(having) > 1:
+        walk = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
+        having = frozenset([next(index for index in walk if index in having)])
+    return next((view.brokers[index].broker for index in having), ""), largest
+
+
+def _that_fit(need: int, slack: int, at_most: int) -> Picker:
+    """Takes every load that is not larger than what is left; a load costs its whole units only."""
+
+    def pick(loads: Sequence[float]) -> list[int]:
+        left, taken = need, list[int]()
+        for position, load in enumerate(loads):
+            if at_most != -1 and len(taken) >= at_most:
+                break
+            if load <= _wrapped(left + slack):
+                left = _wrapped(left + _to_int(-load))
+                taken.append(position)
+        return taken
+
+    return pick
+
+
+def _to_int(value: float) -> int:
+    """Java's `(int)`: toward zero, stopping at the ends of 32 bits; NaN is 0."""
+    if isnan(value):
+        return 0
+    return int(max(-_INT_MAX - 1, min(_INT_MAX, value)))
+
+
+def _wrapped(value: int) -> int:
+    """Java's sum of two `int`s."""
+    return (value + 2**31) % 2**32 - 2**31

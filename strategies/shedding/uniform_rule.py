@@ -1,0 +1,129 @@
+"""What both forms of UniformLoadShedder share: its settings, the two measures, and the sentences that explain it.
+
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from strategies.model import Decision, Evidence, Skip
+from strategies.pulsar_version import Imitated
+from strategies.settings import Setting
+from strategies.shedding.wording import mib, msgs
+
+Metric = Literal["msg_rate", "msg_throughput"]
+#: How a figure of each measure reads.
+SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType({"msg_rate": msgs, "msg_throughput": mib})
+
+
+@dataclass(frozen=True, slots=True)
+class UniformSettings:
+    """Settings of UniformLoadShedder, with Pulsar's defaults."""
+
+    rate_difference_percent: Annotated[
+        float,
+        Setting(
+            "The busiest broker's message rate may exceed the idlest one's by so much; 0 switches this test off",
+            "percent",
+            "loadBalancerMsgRateDifferenceShedderThreshold",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 50.0
+    throughput_ratio: Annotated[
+        float,
+        Setting(
+            "The busiest broker's throughput may be so many times the idlest one's; 0 switches this test off",
+            "",
+            "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 4.0
+    max_unload: Annotated[
+        float, Setting("The part of the difference that moves in one round", "fraction", "maxUnloadPercentage", ge=0, le=1)
+    ] = 0.2
+    min_msg_rate: Annotated[
+        float, Setting("Below this rate to move, nothing moves", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
+    ] = 1000.0
+    min_throughput: Annotated[
+        float, Setting("Below this throughput to move, nothing moves", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
+    ] = 1_048_576.0
+    max_bundles: Annotated[
+        int,
+        Setting("At most so many bundles move in one round; -1 for any number", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000),
+    ] = -1
+    pulsar_version: Imitated = "4.2"
+
+    def minimum(self, metric: Metric) -> float:
+        """What is worth moving, in the metric's unit."""
+        return self.min_msg_rate if metric == "msg_rate" else self.min_throughput
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The two brokers furthest apart by one measure. `need`: what is to move, in the metric's unit."""
+
+    metric: Metric
+    busiest: str
+    idlest: str
+    most: float
+    least: float
+    need: float
+
+    @property
+    def evidence(self) -> Evidence:
+        return {"metric": self.metric, "most": self.most, "least": self.least, "idlest": self.idlest, "need": self.need}
+
+    @property
+    def why(self) -> str:
+        """The comparison in words."""
+        shown = SHOWN[self.metric]
+        return f"carries {shown(self.most)}, {self.idlest or 'nobody'} {shown(self.least)}"
+
+    @property
+    def rest(self) -> str:
+        """Why bundles stay when the others left."""
+        return f"it does not fit into what was left of the {SHOWN[self.metric](self.need)} to move"
+
+    def decision(self, bundle: str, load: float) -> Decision:
+        """The bundle leaves; placement decides where to."""
+        shown = SHOWN[self.metric]
+        leaving = f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker that placement picks"
+        code = "rate-uneven" if self.metric == "msg_rate" else "throughput-uneven"
+        return Decision(bundle, self.busiest, None, code, f"{self.busiest} {self.why}: {leaving}", {**self.evidence, "bundle_load": load})
+
+
+def even(cluster: str, settings: UniformSettings) -> Skip:
+    """Neither measure is uneven."""
+    limits = f"{settings.rate_difference_percent:g} % in message rate and {settings.throughput_ratio:g} times in throughput"
+    return Skip("cluster", (cluster,), "even", f"busiest and idlest broker are within the limits, {limits}")
+
+
+def too_little(gap: Gap, minimum: float) -> Skip:
+    """What would have to go is not worth an interruption."""
+    shown = SHOWN[gap.metric]
+    text = f"it {gap.why}, but {shown(gap.need)} would have to move, less than the {shown(minimum)} that are worth it"
+    return Skip("broker", (gap.busiest,), "too-little-traffic", text, None, gap.evidence)
+
+
+def sole_bundle(gap: Gap, count: int) -> Skip:
+    """Moving a broker's only bundle moves the problem along."""
+    if count:
+        return Skip("broker", (gap.busiest,), "sole-bundle", f"it {gap.why}, but its only bundle would take the whole load along")
+    return Skip("broker", (gap.busiest,), "no-bundles", f"it {gap.why} without serving a bundle")
+
+
+def nothing_fits(gap: Gap) -> Skip:
+    """The broker is due, but no bundle is small enough."""
+    text = f"it {gap.why}, but none of its bundles that may move fits into the {SHOWN[gap.metric](gap.need)} to move"
+    return Skip("broker", (gap.busiest,), "nothing-fits", text, None, gap.evidence)
+
+
+def not_the_busiest(brokers: tuple[str, ...]) -> Skip:
+    """One broker gives per round; the others are left alone together."""
+    return Skip("broker", brokers, "not-the-busiest", "one broker gives per round, and another one is the busiest")
