@@ -13,6 +13,7 @@ from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan, not
 from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
 from cli.conformance.splits import AlgorithmSuite, HashingSuite
 from cli.conformance.throttling import BucketSuite, LimiterSuite
+from cli.conformance.topk import TopSuite
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
 
@@ -67,6 +68,7 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("splits", "algorithms"): AlgorithmSuite(),
         ("splits", "BundleSplitterTask"): ModularSplitSuite(),
         ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): OwnSplitSuite(),
+        ("topk", "TopKBundles"): TopSuite(),
         ("filters", "antiAffinity"): FilterSuite(anti_affinity),
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),

@@ -1,0 +1,73 @@
+"""The `topk` suite: which bundles a broker of the extensible load manager reports, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cli.conformance.averaging import StatsData, stats_columns
+from cli.conformance.conf import settings_of
+from cli.conformance.vectors import Case
+from strategies.errors import SettingsError
+from strategies.filters.policies import PoliciesView, isolation_policy
+from strategies.model import BundleStats
+from strategies.topk import TopFault, TopSettings, top_bundles
+
+_EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+
+
+class _Round(msgspec.Struct, frozen=True, rename="camel"):
+    bundle_stats: dict[str, StatsData] = {}
+    topk: int | None = None
+
+
+class _Conf(msgspec.Struct, frozen=True):
+    excluded: list[str] = msgspec.field(default_factory=list, name=_EXCLUDED)
+
+
+class _Rounds(msgspec.Struct, frozen=True, rename="camel"):
+    rounds: list[_Round]
+    conf: _Conf = _Conf()
+    isolation_policies: dict[str, Any] | None = None
+    anti_affinity_groups: dict[str, str] | None = None
+
+
+class _Expected(msgspec.Struct, frozen=True):
+    rounds: list[dict[str, Any]]
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    expect: _Expected
+
+
+@dataclass(frozen=True)
+class TopSuite:
+    """Asks for the report of every round."""
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        given, expected = case.read(_Rounds), case.read(_Answered).expect.rounds
+        if len(given.rounds) != len(expected):
+            raise SettingsError([f"{case.where}: {len(given.rounds)} rounds but {len(expected)} answers"])
+        plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
+        settings = replace(settings_of(TopSettings, plain), excluded_namespaces=tuple(given.conf.excluded))
+        policies = PoliciesView(
+            tuple(isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()), given.anti_affinity_groups or {}
+        )
+        for round_, answer in zip(given.rounds, expected, strict=True):
+            yield answer, _report(round_, policies, settings)
+
+
+def _report(round_: _Round, policies: PoliciesView, settings: TopSettings) -> dict[str, Any]:
+    rows = tuple(round_.bundle_stats.values())
+    traffic, clients, cache = stats_columns(rows)
+    topics = np.array([row.topics for row in rows], dtype=np.int64)
+    stats = BundleStats(tuple(round_.bundle_stats), traffic, topics, clients - topics)
+    if round_.topk is not None:
+        settings = replace(settings, most=round_.topk)
+    found = top_bundles(stats, policies, settings, "parity", cache)
+    return {"error": found.java} if isinstance(found, TopFault) else {"top": [stats.names[row] for row in found]}
