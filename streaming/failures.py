@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from strategies import errors
 from strategies.errors import RebalancerError
+
+E = TypeVar("E", bound=BaseException)
 
 #: Signs that Spark could not reach its Python workers; on a busy machine the same start succeeds a moment later.
 _PASSING = (
@@ -28,6 +32,20 @@ class JobError(RebalancerError):
 def is_passing(error: BaseException) -> bool:
     """Whether trying the same again is likely to help."""
     return any(sign in str(error) for sign in _PASSING)
+
+
+def again_while_passing(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int) -> E | None:
+    """Runs a query again, from its checkpoint, as long as it fails for a passing reason: at most `attempts` times without any progress.
+
+    `published` counts micro-batches. Gives the error that ended it, or None.
+    """
+    failures = 0
+    while True:
+        before = published()
+        error = attempt()
+        failures = 1 if published() > before else failures + 1
+        if error is None or failures >= attempts or not is_passing(error):
+            return error
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:

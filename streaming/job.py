@@ -22,7 +22,7 @@ from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
 from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoder
-from streaming.failures import explain, is_passing
+from streaming.failures import again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
 from streaming.output import OutputTopics, Written
 from streaming.processor import OUTPUT, ClusterProcessor
@@ -115,7 +115,7 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobRe
     listener = ProgressListener(outputs.take, report)
     spark.streams.addListener(listener)
     try:
-        _try_until_it_starts(spark, run, outputs, stop.event)
+        _keep_running(spark, run, outputs, stop.event)
         listener.wait(_LAST_EVENT_S)
     finally:
         spark.streams.removeListener(listener)
@@ -123,16 +123,13 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobRe
     return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), outputs.total)
 
 
-def _try_until_it_starts(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event) -> None:
-    """On a busy machine Spark's workers may be too slow for its patience at the start; later failures are not tried again here."""
-    for attempts_left in reversed(range(run.job.start_attempts)):
-        error = _follow(_start(spark, run, outputs), outputs, stop)
-        if error is None or stop.is_set():
-            return
-        if outputs.error is not None:
-            raise outputs.error
-        if not attempts_left or outputs.began or not is_passing(error):
-            raise explain(error, run.folder / SPARK_LOG) from error
+def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event) -> None:
+    def attempt() -> PySparkException | None:
+        return None if stop.is_set() else _follow(_start(spark, run, outputs), outputs, stop)
+
+    error = again_while_passing(attempt, lambda: outputs.batches, run.job.start_attempts)
+    if error is not None and not stop.is_set():
+        raise outputs.error or explain(error, run.folder / SPARK_LOG) from error
 
 
 def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQuery:

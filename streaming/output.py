@@ -46,7 +46,7 @@ class OutputTopics:
         self._recent: dict[int, Written] = {}
         self._total = Written()
         self._busy = False
-        self._began = False
+        self._batches = 0
         self._error: Exception | None = None
 
     @property
@@ -55,9 +55,9 @@ class OutputTopics:
         return self._busy
 
     @property
-    def began(self) -> bool:
-        """Spark has handed over rows at least once, so it did start."""
-        return self._began
+    def batches(self) -> int:
+        """How many micro-batches were published since the start."""
+        return self._batches
 
     @property
     def error(self) -> Exception | None:
@@ -85,13 +85,13 @@ class OutputTopics:
             self._busy = False
 
     def _publish(self, found: Mapping[str, list[bytes]], batch: int) -> None:
-        self._began = True
         for kind in KINDS:
             if found[kind]:
                 self._writers[kind].append(found[kind])
         written = Written(*(len(found[kind]) for kind in KINDS))
         self._total += written
         self._recent[batch] = written
+        self._batches += 1
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from strategies.errors import SinkError, StateVersionError
-from streaming.failures import JobError, explain, is_passing
+from streaming.failures import JobError, again_while_passing, explain, is_passing
 
 LOG = Path("/checkpoint/spark.log")
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: An exception was raised by the Python Proxy:
@@ -53,3 +53,46 @@ def test_workers_that_did_not_answer_are_worth_another_try() -> None:
     assert is_passing(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
     assert is_passing(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
     assert not is_passing(failure("KeyError: 'broker'"))
+
+
+class Query:
+    """A query that ends as told, one end per attempt: how many micro-batches it publishes, and why it fails (None: it does not)."""
+
+    def __init__(self, *ends: tuple[int, str | None]) -> None:
+        self._ends = list(ends)
+        self.published = 0
+
+    def run(self) -> Exception | None:
+        batches, error = self._ends.pop(0)
+        self.published += batches
+        return None if error is None else RuntimeError(error)
+
+    @property
+    def runs_left(self) -> int:
+        return len(self._ends)
+
+
+SLOW = "Python worker failed to connect back."
+
+
+def test_a_start_that_fails_in_passing_is_tried_again() -> None:
+    query = Query((0, SLOW), (0, SLOW), (5, None))
+    assert again_while_passing(query.run, lambda: query.published, 3) is None
+    assert query.published == 5
+
+
+def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
+    query = Query(*[(0, SLOW)] * 5)
+    assert str(again_while_passing(query.run, lambda: query.published, 3)) == SLOW
+    assert query.runs_left == 2
+
+
+def test_progress_in_between_makes_it_patient_again() -> None:
+    query = Query((0, SLOW), (0, SLOW), (1, SLOW), (0, SLOW), (2, None))
+    assert again_while_passing(query.run, lambda: query.published, 3) is None
+
+
+def test_other_failures_end_it_at_once() -> None:
+    query = Query((1, "KeyError"), (1, None))
+    assert str(again_while_passing(query.run, lambda: query.published, 3)) == "KeyError"
+    assert query.runs_left == 1

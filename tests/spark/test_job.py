@@ -77,7 +77,7 @@ class Cut:
 
 
 CUTS = [
-    Cut("modular-broker-joins", "avg", 1, 1, first=80),
+    Cut("modular-broker-joins", "avg", 1, 1, first=50),
     Cut("modular-broker-joins", "threshold", 7, 3),
     Cut("modular-broker-joins", "avg", 1000, 1),
     Cut("modular-broker-killed", "threshold", 1, 3, first=60),
@@ -167,6 +167,14 @@ def test_a_stop_in_a_backlog_loses_and_repeats_nothing(spark: SparkSession, work
     assert 2 <= len(stopped["rounds"]) < 16
     drain(spark, workshop, eager())
     assert workshop.published() == workshop.expected(eager())
+
+
+def test_a_stop_before_the_start_leaves_everything_as_it_is(spark: SparkSession, workshop: Workshop) -> None:
+    workshop.put(uneven(2))
+    stop = threading.Event()
+    stop.set()
+    assert run_job(workshop.job(), eager(), stop=stop, session=spark) == JobResult("stop", Written())
+    assert workshop.published() == {"commands": [], "rounds": [], "rejected": []}
 
 
 def test_progress_tells_time_by_phase_lag_and_what_was_published(spark: SparkSession, workshop: Workshop) -> None:
