@@ -116,7 +116,8 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobRe
     spark.streams.addListener(listener)
     try:
         _keep_running(spark, run, outputs, stop.event)
-        listener.wait(_LAST_EVENT_S)
+        if outputs.batches:
+            listener.wait(_LAST_EVENT_S)
     finally:
         spark.streams.removeListener(listener)
         outputs.close()

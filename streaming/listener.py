@@ -59,7 +59,7 @@ class ProgressListener(StreamingQueryListener):
         self._ended = threading.Event()
 
     def onQueryStarted(self, event: Any) -> None:
-        pass
+        self._ended.clear()
 
     def onQueryProgress(self, event: Any) -> None:
         if event.progress.numInputRows > 0:
