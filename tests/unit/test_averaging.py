@@ -1,0 +1,111 @@
+"""Orders, sums, maxima and the extensible manager's smoothed load: the worked examples."""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+
+from strategies.averages import advance
+from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.averaging.maxima import extensible_maximum, extensible_weighted, modular_maximum
+from strategies.averaging.order import averages_order, lightest_first, newest_order, ranks, sign
+from strategies.averaging.sums import summed_averages
+from strategies.model import Figures, Resource, Traffic
+from strategies.settings import Mode, Weights
+from strategies.usage import weighted_usage
+
+NOTHING = np.zeros(1, dtype=np.int64)
+
+
+def cpu(percent: float, throughput: float = 0.0) -> Figures:
+    return Figures(cpu=Resource(percent, 100.0), traffic=Traffic(msg_throughput_in=throughput))
+
+
+def newest(throughput: float = 0.0, rate: float = 0.0, clients: int = 0, cache: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return newest_order(np.array([(rate, 0.0, throughput, 0.0)]), np.array([clients]), np.array([cache]))
+
+
+def averaged(throughput: float) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    row = np.array([(0.0, 0.0, throughput, 0.0)])
+    return averages_order(row, row)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"), [(149_999, 50_000, 0), (149_999, 49_999, 1), (49_999, 149_999, -1), (1e300, 1e299, 0)]
+)
+def test_newest_figures_are_compared_in_rounded_steps(one: float, other: float, expected: int) -> None:
+    assert sign(newest(one)[0], newest(other)[0]) == expected
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), [(199_999, 100_000, 0), (199_999, 99_999, 1), (nan, 1.0, 0)])
+def test_averages_are_compared_in_truncated_steps(one: float, other: float, expected: int) -> None:
+    assert sign(averaged(one)[0], averaged(other)[0]) == expected
+
+
+def test_halves_are_rounded_up_and_nothing_below_a_half_is() -> None:
+    assert newest(throughput=0.49999999999999994 * 100_000)[0, 0] == 0
+    assert newest(throughput=(2.0**52 + 1) * 100_000)[0, 0] == 2**52 + 1
+    assert newest(throughput=-50_000.0)[0, 0] == 0
+
+
+def test_clients_and_cached_bytes_are_compared_last() -> None:
+    assert sign(newest(rate=50.0, clients=0)[0], newest(rate=0.0, clients=5000)[0]) == 1
+    assert sign(newest(clients=499)[0], newest(clients=0)[0]) == 0
+    assert sign(newest(clients=500)[0], newest(cache=10**9)[0]) == 1
+    assert sign(newest(cache=100_000)[0], newest(cache=99_999)[0]) == 1
+
+
+def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:
+    keys = np.array([[2, 0], [1, 5], [2, 0], [1, 4]])
+    assert ranks(keys).tolist() == [2, 1, 2, 0]
+    assert lightest_first(keys, ["b", "x", "a", "x"]).tolist() == [3, 1, 2, 0]
+    assert ranks(np.empty((0, 5), dtype=np.int64)).tolist() == []
+
+
+def test_an_average_of_three_samples() -> None:
+    average, counts = np.full((1, 4), 50.0), NOTHING
+    seen = []
+    for sample in (100.0, 200.0, 300.0, 600.0, 0.0):
+        average, counts = advance(average, counts, 3, np.full((1, 4), sample))
+        seen.append(round(float(average[0, 0]), 2))
+    assert seen == [100.0, 150.0, 200.0, 333.33, 222.22]
+
+
+def test_a_bundle_nobody_knows_counts_with_default_figures() -> None:
+    known = np.arange(8, dtype=np.float64)
+    assert summed_averages(["a", "b"], {"a": known}).tolist() == [50, 51, 50_002, 50_003, 54, 55, 50_006, 50_007]
+    assert summed_averages([], {}).tolist() == [0.0] * 8
+
+
+def test_maxima_keep_the_32_bits_where_java_does() -> None:
+    assert modular_maximum(cpu(90.0)) == 0.8999999761581421
+    assert extensible_maximum(cpu(90.0)) == 0.9
+    assert weighted_usage(cpu(90.0), Weights()) == 0.9
+
+
+def test_heap_memory_counts_only_in_the_extensible_maximum() -> None:
+    figures = Figures(cpu=Resource(10.0, 100.0), memory=Resource(80.0, 100.0))
+    assert extensible_weighted(figures, Weights(), 1.0) == 0.8
+    assert extensible_weighted(figures, Weights(), 0.0) == extensible_maximum(figures) == 0.1
+
+
+def smoothed(mode: Mode, *samples: Figures) -> list[float]:
+    load, seen = SmoothedLoad(), []
+    for sample in samples:
+        load = load.after(sample, Weights(), SmoothingSettings(), mode)
+        seen.append(round(load.weighted, 6))
+    return seen
+
+
+@pytest.mark.parametrize("mode", ["parity", "fixed"])
+def test_the_first_sample_counts_alone(mode: Mode) -> None:
+    assert SmoothedLoad().weighted == 1.0
+    assert smoothed(mode, cpu(80.0), cpu(50.0), cpu(50.0), cpu(50.0)) == [0.8, 0.77, 0.743, 0.7187]
+
+
+def test_a_sample_that_is_no_number_changes_nothing_in_fixed_mode() -> None:
+    broken = cpu(50.0, throughput=nan)
+    assert smoothed("fixed", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.8, 0.77]
+    assert smoothed("parity", cpu(80.0), broken, cpu(50.0)) == [0.8, 0.77, 0.743]

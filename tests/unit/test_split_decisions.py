@@ -1,0 +1,162 @@
+"""When bundles are split: the limits, the counters of the extensible manager, and the defects that fixed mode does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from strategies.settings import Mode
+from strategies.splitting.limits import SplitSettings, bandwidth_limit
+from strategies.splitting.when import Splits, bundles_per_namespace, modular_splits
+from strategies.splitting.when_extensible import OwnSplits, Surroundings, extensible_splits
+from strategies.splitting.where import Cuts, SplitFault
+from tests.unit.shedding_builders import MIB, ns
+from tests.unit.splitting_builders import broker, stats
+
+#: Topics, sessions, messages/s and bytes/s of a bundle exactly at every default limit.
+AT_LIMIT = (1000, 1000, 30_000.0, 100.0 * MIB)
+COLD = (10, 10, 10.0, 10.0)
+TOPICS = (1001, 10, 10.0, 10.0)
+BOTH: list[Mode] = ["parity", "fixed"]
+
+Bundles = Mapping[str, tuple[int, int, float, float]]
+
+
+def split(bundles: Bundles, settings: SplitSettings = SplitSettings(), mode: Mode = "parity", existing: int = 4) -> Splits:
+    return modular_splits([broker("b1:1", bundles)], lambda _: existing, settings, mode)
+
+
+def names(found: Splits | OwnSplits) -> list[str]:
+    return [decision.bundle for decision in found.decisions]
+
+
+def look(
+    bundles: Bundles,
+    hits: Mapping[str, int],
+    mode: Mode = "parity",
+    *,
+    settings: SplitSettings = SplitSettings(),
+    splitting: Collection[str] = (),
+    cut: Cuts | SplitFault = (5,),
+    elsewhere: Collection[str] = (),
+) -> OwnSplits:
+    around = Surroundings("b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting)
+    return extensible_splits(stats(bundles), hits, around, settings, mode)
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize(
+    ("bundle", "reason"),
+    [
+        (AT_LIMIT, None),
+        ((1001, 1000, 30_000.0, 100.0 * MIB), "topics"),
+        ((1000, 1001, 30_000.0, 100.0 * MIB), "sessions"),
+        ((1000, 1000, 30_001.0, 100.0 * MIB), "msg-rate"),
+        ((1000, 1000, 30_000.0, 100.0 * MIB + 1), "bandwidth"),
+        ((1, 5000, 90_000.0, 900.0 * MIB), None),
+    ],
+)
+def test_all_limits_are_strict(bundle: tuple[int, int, float, float], reason: str | None, mode: Mode) -> None:
+    found = split({ns(0): bundle}, mode=mode).decisions
+    assert [decision.code for decision in found] == ([] if reason is None else [reason])
+    assert all(decision.source == "b1:1" and decision.destination is None for decision in found)
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_no_limit_of_sessions(mode: Mode) -> None:
+    assert names(split({ns(0): (10, 90_000, 1.0, 1.0)}, SplitSettings(max_sessions=0), mode)) == []
+
+
+def test_r14_only_as_many_as_the_namespace_may_have() -> None:
+    hot = {ns(0): TOPICS, ns(1): TOPICS, ns(2): TOPICS}
+    assert len(split(hot, existing=127).decisions) == 1
+    assert [skip.code for skip in split(hot, existing=127).skips] == ["namespace-full"] * 2
+    assert split(hot, existing=128).decisions == ()
+
+
+def test_the_hottest_first_in_fixed_mode() -> None:
+    bundles = {ns(0): TOPICS, ns(1): (5000, 10, 1.0, 1.0), ns(2): (2, 2, 60_000.0, 1.0)}
+    assert names(split(bundles, mode="fixed", existing=126)) == [ns(1), ns(2)]
+
+
+def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
+    brokers = [broker("b1:1", {ns(0): TOPICS}), broker("b2:1", {ns(0): TOPICS})]
+    found = modular_splits(brokers, lambda _: 126, SplitSettings(), "fixed")
+    assert [(decision.bundle, decision.source) for decision in found.decisions] == [(ns(0), "b1:1")]
+
+
+@pytest.mark.parametrize(("mib", "limit"), [(2047, 2047 * MIB), (2048, -(2**31)), (4096, 0), (5000, 947_912_704)])
+def test_the_bandwidth_limit_overflows_in_parity_mode(mib: int, limit: int) -> None:
+    settings = SplitSettings(max_bandwidth_mib=mib)
+    assert bandwidth_limit(settings, "parity") == limit
+    assert bandwidth_limit(settings, "fixed") == mib * MIB
+    assert bool(split({ns(0): COLD}, settings).decisions) == (limit < 20)
+    assert split({ns(0): COLD}, settings, "fixed").decisions == ()
+
+
+def test_what_cannot_be_split_is_not_planned_in_fixed_mode() -> None:
+    bundles = {"t/ns/0x00000005_0x00000006": TOPICS, "pulsar/b1:1/0x00000000_0xffffffff": TOPICS, ns(0): TOPICS}
+    found = split(bundles, mode="fixed", existing=127)
+    assert names(found) == [ns(0)]
+    assert sorted(skip.code for skip in found.skips) == ["not-divisible", "system-bundle"]
+
+
+def test_bundles_are_counted_by_namespace() -> None:
+    assert bundles_per_namespace([ns(0), ns(1), ns(0, "t/ns2")]) == {"t/ns": 2, "t/ns2": 1}
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_r13_four_looks_in_a_row(mode: Mode) -> None:
+    hits: Mapping[str, int] = {}
+    split_in = []
+    for round_, topics in enumerate([1001, 1001, 1001, 1000, 1001, 1001, 1001, 1001], start=1):
+        found = look({ns(0): (topics, 1, 1.0, 1.0)}, hits, mode)
+        hits = found.hits
+        if found.decisions:
+            split_in.append(round_)
+    assert split_in == [8]
+    assert hits == {}
+
+
+def test_the_boundary_is_part_of_the_decision() -> None:
+    (decision,) = look({ns(0): TOPICS}, {ns(0): 3}).decisions
+    assert decision.evidence["boundary"] == "0x00000005"
+    assert decision.text == "holds 1001 topics, more than 1000"
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("cut", [None, (), (5, 6), SplitFault("no-positions", "no positions were named", "")])
+def test_anything_but_one_boundary_is_a_failure(cut: Cuts | SplitFault, mode: Mode) -> None:
+    found = look({ns(0): TOPICS}, {ns(0): 3}, mode, cut=cut)
+    assert (found.decisions, found.failed, dict(found.hits)) == ((), (ns(0),), {ns(0): 4})
+    assert [skip.code for skip in found.skips] == ["no-boundary"]
+
+
+def test_a_namespace_that_begins_alike_blocks_in_parity_mode_only() -> None:
+    other = ns(0, "t/ns2")
+    assert names(look({ns(0): TOPICS}, {ns(0): 3}, "parity", splitting=[other])) == []
+    assert names(look({ns(0): TOPICS}, {ns(0): 3}, "fixed", splitting=[other])) == [ns(0)]
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_a_bundle_that_is_being_split_waits(mode: Mode) -> None:
+    found = look({ns(0): TOPICS}, {ns(0): 3}, mode, splitting=["t/ns/0x00000000_0x08000000"])
+    assert (found.decisions, dict(found.hits)) == ((), {ns(0): 4})
+
+
+def test_hits_of_a_bundle_that_is_elsewhere_stay_in_parity_mode_only() -> None:
+    assert look({ns(0): TOPICS}, {ns(0): 3}, "parity", elsewhere=[ns(0)]).hits == {ns(0): 3}
+    assert look({ns(0): TOPICS}, {ns(0): 3}, "fixed", elsewhere=[ns(0)]).hits == {}
+    assert look({}, {ns(0): 3}, "parity").hits == {}
+
+
+def test_in_fixed_mode_all_are_counted_before_the_number_of_splits_is_reached() -> None:
+    bundles = {ns(k): (2000 + k, 1, 1.0, 1.0) for k in range(4)}
+    settings, hits = SplitSettings(max_splits=1), {ns(k): 3 for k in range(4)}
+    java = look(bundles, hits, "parity", settings=settings)
+    assert sorted(java.hits.values()) == [3, 3, 3]
+    ours = look(bundles, hits, "fixed", settings=settings)
+    assert names(ours) == [ns(3)]
+    assert sorted(ours.hits.values()) == [4, 4, 4]
+    assert [skip.code for skip in ours.skips] == ["enough-splits"] * 3

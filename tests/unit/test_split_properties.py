@@ -1,0 +1,178 @@
+"""What must hold of every split, every look at bundles and every report: hypothesis looks for a counterexample."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies.filters.policies import PoliciesView
+from strategies.model import BundleStats
+from strategies.splitting.hashing import FULL, KeyRange, bundle_of, initial_boundaries, topic_hash
+from strategies.splitting.limits import SplitSettings
+from strategies.splitting.when import modular_splits
+from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.topk import TopFault, TopSettings, top_bundles
+from tests.unit.shedding_builders import ns
+from tests.unit.splitting_builders import broker, stats, topic_of
+
+OFTEN, VERY_OFTEN = 500, 10_000
+
+edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
+ranges = st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
+algorithms: st.SearchStrategy[Algorithm] = st.sampled_from(
+    ["range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"]
+)
+rates = st.sampled_from([0.0, 1.0, 40.0, 60.0, 100.0, 110.0]) | st.floats(0, 1e12)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> SplitRequest:
+    bundle = draw(ranges)
+    inside = st.integers(bundle.lower, min(bundle.upper, bundle.lower + 20)) | st.integers(bundle.lower, bundle.upper)
+    topics = [topic_of(draw(inside), f"persistent://t/ns/{number}-") for number in range(draw(st.integers(0, 6)))]
+    flows = {topic: TopicFlow(draw(rates), draw(rates)) for topic in topics if draw(st.booleans())}
+    positions = draw(st.lists(inside | edges, max_size=5))
+    limits = FlowSettings(draw(st.sampled_from([0, 100, 30_000])), draw(st.sampled_from([0, 1, 100])), draw(st.sampled_from([0, 10])))
+    return SplitRequest(bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits)
+
+
+def fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: SplitRequest) -> None:
+    found = cuts(algorithm, request, "fixed")
+    if not isinstance(found, SplitFault) and found is not None:
+        assert found
+        assert all(request.bundle.inside(boundary) for boundary in found)
+        assert all(before < after for before, after in pairwise(found))
+        parts = request.bundle.parts(found)
+        assert (parts[0].lower, parts[-1].upper) == (request.bundle.lower, request.bundle.upper)
+        assert all(left.upper == right.lower and left.lower < left.upper for left, right in pairwise(parts))
+        for topic in request.topics or ():
+            assert sum(topic_hash(topic) in part for part in parts) == (topic_hash(topic) in request.bundle)
+
+
+def the_order_of_topics_changes_nothing(algorithm: Algorithm, request: SplitRequest) -> None:
+    turned = None if request.topics is None else request.topics[::-1]
+    other = SplitRequest(request.bundle, turned, request.flows, request.positions[::-1], request.force, request.flow_settings)
+    assert cuts(algorithm, request, "fixed") == cuts(algorithm, other, "fixed")
+
+
+def what_pulsar_accepts_is_inside_and_ascends(algorithm: Algorithm, request: SplitRequest) -> None:
+    found = cuts(algorithm, request, "parity")
+    if isinstance(found, SplitFault) or not found:
+        return
+    assert list(found) == sorted(found)
+    edges_ = sorted({0, request.bundle.lower, request.bundle.upper, FULL})
+    after = applied(edges_, request.bundle, found)
+    if not isinstance(after, SplitFault):
+        assert after is not None
+        assert all(request.bundle.inside(boundary) for boundary in found)
+        assert list(after) == sorted(after)
+
+
+sizes = st.tuples(
+    st.sampled_from([0, 1, 2, 999, 1000, 1001, 2002]),
+    st.sampled_from([0, 1000, 1001]),
+    st.sampled_from([0.0, 30_000.0, 30_001.0]) | st.floats(0, 1e15),
+    st.sampled_from([0.0, 104_857_600.0, 104_857_601.0]) | st.floats(0, 1e15),
+)
+NAMES = [*(ns(k) for k in range(8)), *(ns(k, "t/ns2") for k in range(4)), "t/ns/0x00000005_0x00000006", "pulsar/b1:1/0x00000000_0xffffffff"]
+tables = st.dictionaries(st.sampled_from(NAMES), sizes, max_size=8)
+limits = st.builds(
+    SplitSettings,
+    max_topics=st.sampled_from([0, 1, 1000]),
+    max_bandwidth_mib=st.sampled_from([0, 100, 2048, 5000]),
+    max_bundles=st.integers(0, 8),
+    hit_count=st.integers(0, 3),
+    max_splits=st.integers(1, 4),
+)
+
+
+def a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
+    for mode in ("parity", "fixed"):
+        found = modular_splits([broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit, mode)
+        names = [decision.bundle for decision in found.decisions]
+        assert len(names) == len(set(names))
+        for namespace in ("t/ns", "t/ns2"):
+            planned = sum(name.startswith(namespace + "/") for name in names)
+            assert planned == 0 or existing + planned <= limit.max_bundles
+
+
+def the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
+    mixed = list(table.items())
+    random.Random(seed).shuffle(mixed)
+    around = Surroundings("b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)])
+    hits = {name: index % 5 for index, name in enumerate(NAMES)}
+    one = extensible_splits(stats(table), hits, around, limit, "fixed")
+    other = extensible_splits(stats(dict(mixed)), hits, around, limit, "fixed")
+    assert (one.decisions, one.hits, sorted(one.failed)) == (other.decisions, other.hits, sorted(other.failed))
+    assert len(one.decisions) <= limit.max_splits
+    two = modular_splits([broker("b1:1", table)], lambda _: existing, limit, "fixed")
+    assert two.decisions == modular_splits([broker("b1:1", dict(mixed))], lambda _: existing, limit, "fixed").decisions
+
+
+def reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, float]], most: int, seed: int) -> None:
+    names = tuple(ns(index % 8, f"t/n{index}") for index in range(len(rows)))
+    traffic = np.array([(0.0, 0.0, into, out) for into, out in rows]).reshape(-1, 4)
+    one = np.ones(len(rows), dtype=np.int64)
+    mixed = list(range(len(rows)))
+    random.Random(seed).shuffle(mixed)
+    turned = BundleStats(tuple(names[row] for row in mixed), traffic[mixed], one, one)
+    java = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most), "parity")
+    ours = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most), "fixed")
+    other = top_bundles(turned, PoliciesView(), TopSettings(most), "fixed")
+    assert not isinstance(ours, TopFault)
+    assert not isinstance(other, TopFault)
+    assert [names[row] for row in ours] == [turned.names[row] for row in other]
+    weights = [(int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5))) for row in ours]
+    assert weights == sorted(weights)
+    if most:
+        assert not isinstance(java, TopFault)
+        assert len(java) == len(ours) == min(most, sum(into + out > 0 for into, out in rows))
+        assert weights == [(int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5))) for row in java]
+
+
+def every_hash_has_a_bundle(bundles: int, hash_: int) -> None:
+    boundaries = initial_boundaries(bundles)
+    assert list(boundaries) == sorted(set(boundaries))
+    found = bundle_of(hash_, boundaries, "fixed")
+    assert found is not None
+    assert hash_ in found
+    assert bundle_of(hash_, boundaries, "parity") == (None if hash_ == FULL else found)
+
+
+small = st.sampled_from([0.0, 49_999.0, 50_000.0, 149_999.0, 150_000.0, 1e6]) | st.floats(0, 1e9)
+PROPERTIES = [
+    (fixed_parts_cover_the_bundle_exactly, (algorithms, requests())),
+    (the_order_of_topics_changes_nothing, (algorithms, requests())),
+    (what_pulsar_accepts_is_inside_and_ascends, (algorithms, requests())),
+    (a_namespace_never_gets_too_many_bundles, (tables, limits, st.integers(0, 6), st.integers(0, 99))),
+    (the_order_of_bundles_changes_nothing, (tables, limits, st.integers(0, 6), st.integers(0, 99))),
+    (
+        reports_are_ascending_and_no_longer_than_asked,
+        (st.lists(st.tuples(small, small), max_size=20), st.integers(0, 12), st.integers(0, 99)),
+    ),
+    (every_hash_has_a_bundle, (st.integers(1, 200), edges)),
+]
+each = pytest.mark.parametrize(("holds", "given_"), PROPERTIES, ids=lambda value: getattr(value, "__name__", ""))
+
+
+def search(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...], examples: int, *, derandomize: bool) -> None:
+    settings(max_examples=examples, deadline=None, derandomize=derandomize)(given(*given_)(holds))()
+
+
+@each
+def test_what_always_holds(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...]) -> None:
+    search(holds, given_, OFTEN, derandomize=True)
+
+
+@pytest.mark.slow
+@each
+def test_what_always_holds_at_length(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...]) -> None:
+    search(holds, given_, VERY_OFTEN, derandomize=False)

@@ -1,0 +1,79 @@
+"""The heaviest bundles of a broker: who is among them, in which order, and who is left out."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from strategies.filters.policies import PoliciesView, isolation_policy
+from strategies.model import BundleStats
+from strategies.settings import Mode
+from strategies.topk import TopFault, TopSettings, top_bundles
+from tests.unit.shedding_builders import ns
+
+BOTH: list[Mode] = ["parity", "fixed"]
+
+
+def bundles(**throughput: float) -> BundleStats:
+    """Bundles of namespaces `t/<name>` with so many bytes/s inbound."""
+    names = tuple(ns(0, f"t/{name}") for name in throughput)
+    traffic = np.array([(0.0, 0.0, value, 0.0) for value in throughput.values()]).reshape(-1, 4)
+    one = np.ones(len(names), dtype=np.int64)
+    return BundleStats(names, traffic, one, one)
+
+
+def top(stats: BundleStats, settings: TopSettings, mode: Mode, policies: PoliciesView = PoliciesView()) -> list[str]:
+    found = top_bundles(stats, policies, settings, mode)
+    assert not isinstance(found, TopFault)
+    return [stats.names[row].split("/")[1] for row in found]
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_the_lightest_of_the_heaviest_comes_first(mode: Mode) -> None:
+    """100,000 and 149,000 are both one step and equal; 151,000 is two."""
+    seen = bundles(a=5e6, b=1e5, c=1.49e5, d=1.51e5, e=0.0, f=2e6)
+    assert top(seen, TopSettings(most=3), mode) == ["d", "f", "a"]
+    assert set(top(seen, TopSettings(), mode)) == set("abcdf")
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_policies_and_exclusions(mode: Mode) -> None:
+    seen = bundles(a=5e6, b=4e6, c=3e6, d=2e6)
+    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}}
+    policy = isolation_policy("p", {"namespaces": ["t/a"], "primary": [".*"], "secondary": [], "auto_failover_policy": failover})
+    policies = PoliciesView((policy,), {"t/b": "group"})
+    assert top(seen, TopSettings(excluded_namespaces=("t/c",)), mode, policies) == ["d"]
+    assert top(seen, TopSettings(with_policies=True), mode, policies) == ["d", "c", "b", "a"]
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_what_belongs_to_pulsar_stays(mode: Mode) -> None:
+    names = tuple(f"{name}/0x00000000_0xffffffff" for name in ("pulsar/system", "pulsar/b1:1", "pulsar/c/b1:1", "sla-monitor/b1:1", "t/ns"))
+    one = np.ones(5, dtype=np.int64)
+    found = top_bundles(BundleStats(names, np.full((5, 4), 1e6), one, one), PoliciesView(), TopSettings(), mode)
+    assert found == (4,)
+
+
+def test_none_are_asked_for() -> None:
+    seen, none = bundles(a=5e6, b=4e6), TopSettings(most=0)
+    assert top_bundles(seen, PoliciesView(), none, "parity") == TopFault("java.lang.IllegalArgumentException")
+    assert top_bundles(seen, PoliciesView(), none, "fixed") == ()
+
+
+def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
+    seen = bundles(a=nan, b=inf, c=-1e6, d=1e6)
+    assert top(seen, TopSettings(), "fixed") == ["d"]
+    assert set(top(seen, TopSettings(), "parity")) == set("abcd")
+
+
+@pytest.mark.parametrize("mode", BOTH)
+def test_a_broker_without_bundles(mode: Mode) -> None:
+    assert top_bundles(bundles(), PoliciesView(), TopSettings(), mode) == ()
+
+
+def test_cached_bytes_are_compared_last() -> None:
+    seen = bundles(a=1e6, b=1e6)
+    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), "fixed", np.array([100_000, 0])) == (0,)
+    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), "fixed", np.array([0, 100_000])) == (1,)
