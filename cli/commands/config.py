@@ -60,6 +60,29 @@ def schema() -> None:
     print(json.dumps(json_schema(all_leaves()), indent=2, ensure_ascii=False))
 
 
+@app.command("from-broker-conf")
+def from_broker_conf(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A broker.conf of Pulsar 4.2.")],
+    *,
+    as_json: options.Json = False,
+) -> None:
+    """Turn a Pulsar broker.conf into a settings file on standard output, with every load-balancing key there is.
+
+    A key that has no effect here is named on standard error, with its line. Exit code 2 when a value cannot be used.
+    """
+    from cli.broker_conf import show as shown_as
+    from cli.broker_conf.convert import convert, refuse_nothing
+
+    conversion = convert(file)
+    refuse_nothing(file, conversion)
+    for warning in conversion.warnings:
+        console.progress(f"warning: {warning}")
+    if as_json:
+        console.print_json("broker-conf", 1, shown_as.as_json(file, conversion))
+    else:
+        print(shown_as.as_toml(file, conversion), end="")
+
+
 def _as_table(entries: list[Entry]) -> Table:
     rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
     return console.table([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)

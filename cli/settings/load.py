@@ -49,7 +49,13 @@ def load(file: Path | None = None, environment: Mapping[str, str] | None = None,
     from_env, env_complaints = from_environment(environment or {}, leaves)
     from_set, set_complaints = from_flags(flags, leaves)
     given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
-    found = [*complaints.about_paths(given, leaves), *env_complaints, *set_complaints]
+    return resolved(given, [*env_complaints, *set_complaints])
+
+
+def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Settings:
+    """Settings from assignments, later ones over earlier ones. SettingsError carries all complaints, those already made included."""
+    leaves = all_leaves()
+    found = [*complaints.about_paths(given, leaves), *complained]
     entries, wrong = _merge(given, leaves)
     found += wrong or _broken_rules(entries)
     if found:

@@ -1,0 +1,173 @@
+"""From a broker.conf to our settings: every key that is known, what became of it, and what it would take to be noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from cli.broker_conf.keys import BANDWIDTH_WEIGHTS, KEYS, LOAD_MANAGER, SHEDDING, Key, Value, looks_like_ours
+from cli.broker_conf.properties import Property, read_properties
+from cli.broker_conf.values import class_names, converted, read
+from cli.settings.leaves import Leaf, all_leaves
+from cli.settings.load import resolved
+from cli.settings.sources import Assignment
+from strategies.errors import SettingsError
+
+_EXTENSIBLE = "ExtensibleLoadManagerImpl"
+_OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a key. `line` and `value` are None for keys the file does not set; `why` belongs to those without effect."""
+
+    key: Key
+    line: int | None
+    value: Value | None
+    result: Literal["used", "no effect", "not set"]
+    settings: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Our settings by dotted path with where each comes from, every key we know, and sentences that start with file and line."""
+
+    settings: Mapping[str, Any]
+    origins: Mapping[str, str]
+    keys: tuple[Outcome, ...]
+    warnings: tuple[str, ...]
+
+
+def convert(file: Path) -> Conversion:
+    """Reads a broker.conf. SettingsError carries every value that cannot be used, with its file and line."""
+    properties = read_properties(file)
+    newest = {one.key: one for one in properties}
+    given = {name: one for name, one in newest.items() if one.value.strip()}  # Pulsar keeps its default for a blank value
+    values, wrong = _values(file, given)
+    leaves = _by_key(all_leaves())
+    assignments, odd = list[Assignment](), dict[str, str]()
+    for name, found in leaves.items():
+        answer = _answer(name, given, values)
+        assignments += [one for leaf in found for one in _assigned(file, name, answer, leaf)]
+        if answer.why:
+            odd[answer.given_by or LOAD_MANAGER] = answer.why  # defaults are known, unless the other load manager brings another
+    resolved(assignments, wrong)
+    outcomes = tuple(_outcome(key, given.get(key.name), values, leaves, odd) for key in KEYS.values())
+    return Conversion(
+        {one.path: one.value for one in assignments},
+        {one.path: one.source for one in assignments},
+        outcomes,
+        tuple(_warnings(file, properties, outcomes)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What Pulsar would take for a key's value: `given_by` is the key of the file that says so (None: the default), `why` it is odd."""
+
+    value: Value | None
+    given_by: str | None = None
+    line: int | None = None
+    why: str = ""
+
+
+def _values(file: Path, given: Mapping[str, Property]) -> tuple[dict[str, Value], list[str]]:
+    values, wrong = {}, []
+    for name in KEYS.keys() & given.keys():
+        try:
+            values[name] = read(KEYS[name], given[name].value)
+        except ValueError as error:
+            wrong.append((given[name].line, f"{file}:{given[name].line}: {name}: {error}"))
+    return values, [sentence for _, sentence in sorted(wrong)]
+
+
+def _by_key(leaves: tuple[Leaf, ...]) -> dict[str, list[Leaf]]:
+    found: dict[str, list[Leaf]] = {}
+    for leaf in leaves:
+        name = LOAD_MANAGER if leaf.key == "load_manager" else leaf.setting.pulsar
+        if name is not None and name in KEYS:
+            found.setdefault(name, []).append(leaf)
+    return found
+
+
+def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value]) -> _Answer:
+    """The value of a key, old spellings and classes resolved."""
+    said_by = name
+    old = BANDWIDTH_WEIGHTS.get(name)
+    if old is not None and values.get(name, 1.0) == 1.0 and values.get(old, 1.0) != 1.0:
+        said_by = old
+    line = given[said_by].line if said_by in values else None
+    value = values.get(said_by, KEYS[name].default)
+    by = said_by if said_by in values else None
+    if name == LOAD_MANAGER:
+        return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
+    if name == SHEDDING and str(values.get(LOAD_MANAGER, "")).endswith(_EXTENSIBLE):
+        value = value if "TransferShedder" in str(value) else _transfer(class_names(name))
+    names = class_names(name)
+    if names and value not in names:
+        return _Answer(None, by, line, f"{value} is not known here; there are {', '.join(names)}")
+    return _Answer(names[str(value)] if names else value, by, line)
+
+
+def _transfer(names: Mapping[str, str]) -> str:
+    """The extensible load manager takes TransferShedder for every strategy that is not its own."""
+    return next((known for known in names if known.endswith(".TransferShedder")), "TransferShedder")
+
+
+def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[Assignment]:
+    """What the file says; where it says nothing, Pulsar's default if ours is another."""
+    if answer.value is None:
+        return
+    value = converted(answer.given_by or name, answer.value, leaf)
+    if answer.given_by is not None:
+        yield Assignment(leaf.path, value, "file", f"{file}:{answer.line}: {answer.given_by}")
+    elif value != leaf.default:
+        yield Assignment(leaf.path, value, "file", f"Pulsar's default of {name}")
+
+
+def _outcome(
+    key: Key, found: Property | None, values: Mapping[str, Value], leaves: Mapping[str, list[Leaf]], odd: Mapping[str, str]
+) -> Outcome:
+    if found is None:
+        return Outcome(key, None, None, "not set")
+    value = values[key.name]
+    counts = leaves.get(_OLD_SPELLING.get(key.name, key.name), [])
+    why = odd.get(key.name, "") or _overruled(key.name, values) or ("" if counts else key.why)
+    if why:
+        return Outcome(key, found.line, value, "no effect", (), why)
+    return Outcome(key, found.line, value, "used", tuple(leaf.path for leaf in counts))
+
+
+def _overruled(name: str, values: Mapping[str, Value]) -> str:
+    """Of two spellings the newer counts unless it says 1.0, the older unless it says 1.0 too."""
+    old, new = BANDWIDTH_WEIGHTS.get(name), _OLD_SPELLING.get(name)
+    if old is not None and values[name] == 1.0 and values.get(old, 1.0) != 1.0:
+        return f"1.0 counts as not set, {old} says {values[old]}"
+    if new is not None and values.get(new, 1.0) != 1.0:
+        return f"{new} is the newer spelling and says {values[new]}"
+    return ""
+
+
+def _warnings(file: Path, properties: list[Property], outcomes: tuple[Outcome, ...]) -> Iterator[str]:
+    """In the order of the file."""
+    outcome_of = {outcome.key.name: outcome for outcome in outcomes}
+    last = {one.key: one.line for one in properties}
+    for one in properties:
+        outcome = outcome_of.get(one.key)
+        if outcome is None and looks_like_ours(one.key):
+            close = get_close_matches(one.key, KEYS, n=1, cutoff=0.8)
+            yield f"{file}:{one.line}: {one.key}: no key of Pulsar 4.2" + (f"; did you mean {close[0]}?" if close else "")
+        elif outcome is not None and last[one.key] != one.line:
+            yield f"{file}:{one.line}: {one.key}: given again in line {last[one.key]}, which counts"
+        elif outcome is not None and outcome.result == "no effect":
+            yield f"{file}:{one.line}: {one.key}: no effect: {outcome.why}"
+
+
+def refuse_nothing(file: Path, conversion: Conversion) -> None:
+    """Raises SettingsError for a file that holds none of the keys: most likely another file was meant."""
+    if all(outcome.result == "not set" for outcome in conversion.keys):
+        raise SettingsError([f"{file}: sets no load-balancing key of Pulsar 4.2; is it a broker.conf?"])

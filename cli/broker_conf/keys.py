@@ -1,0 +1,207 @@
+"""Every load-balancing and dispatch-throttling key of a Pulsar 4.2 broker.conf: its type, its default, and why it may mean nothing here.
+
+Which keys do mean something is not written here: settings name the key they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Kind = Literal["int", "long", "double", "boolean", "text"]
+Value = int | float | bool | str
+
+LOAD_MANAGER = "loadManagerClassName"
+SHEDDING = "loadBalancerLoadSheddingStrategy"
+PLACEMENT = "loadBalancerLoadPlacementStrategy"
+LIMITER = "dispatchRateLimiterFactoryClassName"
+#: New spelling → the historic one without the second "d".
+BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
+    {
+        "loadBalancerBandwidthInResourceWeight": "loadBalancerBandwithInResourceWeight",
+        "loadBalancerBandwidthOutResourceWeight": "loadBalancerBandwithOutResourceWeight",
+    }
+)
+
+_OWN = "brokers go by it themselves, it decides nothing here"
+_REPORTS = "how often brokers measure and report is their own affair; here the collector asks them"
+_SWITCH = "the job decides as long as it runs; in the brokers switch shedding off before its commands are carried out"
+_TABLES = "belongs to the extensible load manager's own tables"
+_UNUSED = "deprecated: Pulsar itself does nothing with it"
+_LIMITS = "brokers enforce it; here it only is part of what simulations can imitate"
+_ABSENT = "not used by this version"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key with its default in Pulsar 4.2. `why` says why it has no effect here, for keys that no setting comes from."""
+
+    name: str
+    kind: Kind
+    default: Value
+    why: str = _ABSENT
+
+
+def _keys(why: str, **defaults: Value) -> Iterable[Key]:
+    for name, default in defaults.items():
+        kind: Kind = "text"
+        if isinstance(default, bool):
+            kind = "boolean"
+        elif isinstance(default, int | float):
+            kind = "int" if isinstance(default, int) else "double"
+        if name.endswith("InByte"):
+            kind = "long"
+        yield Key(name, kind, default, why)
+
+
+_MODULAR = "org.apache.pulsar.broker.loadbalance.impl"
+_PERSISTENT = "org.apache.pulsar.broker.service.persistent"
+
+KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        key.name: key
+        for keys in (
+            _keys(_SWITCH, loadBalancerEnabled=True, loadBalancerSheddingEnabled=True),
+            _keys(
+                "says only whether loadBalancerLoadSheddingStrategy counts; under the extensible load manager TransferShedder does",
+                loadManagerClassName=f"{_MODULAR}.ModularLoadManagerImpl",
+            ),
+            _keys(
+                _ABSENT,
+                loadBalancerLoadSheddingStrategy=f"{_MODULAR}.ThresholdShedder",
+                loadBalancerLoadPlacementStrategy=f"{_MODULAR}.LeastLongTermMessageRate",
+                loadBalancerSheddingIntervalMinutes=1,
+                loadBalancerSheddingGracePeriodMinutes=30,
+                loadBalancerBrokerOverloadedThresholdPercentage=85,
+                loadBalancerBrokerThresholdShedderPercentage=10,
+                loadBalancerHistoryResourcePercentage=0.9,
+                loadBalancerBundleUnloadMinThroughputThreshold=10.0,
+                lowerBoundarySheddingEnabled=False,
+                loadBalancerCPUResourceWeight=1.0,
+                loadBalancerDirectMemoryResourceWeight=0.0,
+                loadBalancerBandwidthInResourceWeight=1.0,
+                loadBalancerBandwidthOutResourceWeight=1.0,
+                loadBalancerBandwithInResourceWeight=1.0,
+                loadBalancerBandwithOutResourceWeight=1.0,
+                loadBalancerAverageResourceUsageDifferenceThresholdPercentage=10.0,
+                loadBalancerMsgRateDifferenceShedderThreshold=50.0,
+                loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold=4.0,
+                maxUnloadPercentage=0.2,
+                maxUnloadBundleNumPerShedding=-1,
+                minUnloadMessage=1000,
+                minUnloadMessageThroughput=1_048_576,
+                loadBalancerAvgShedderLowThreshold=15.0,
+                loadBalancerAvgShedderHighThreshold=40.0,
+                loadBalancerAvgShedderHitCountLowThreshold=8,
+                loadBalancerAvgShedderHitCountHighThreshold=2,
+                loadBalancerBrokerMaxTopics=50_000,
+                loadBalancerDistributeBundlesEvenlyEnabled=True,
+                loadBalancerSheddingExcludedNamespaces="",
+                preferLaterVersions=False,
+                failureDomainsEnabled=False,
+                loadBalancerAutoBundleSplitEnabled=True,
+                loadBalancerNamespaceBundleMaxTopics=1000,
+                loadBalancerNamespaceBundleMaxSessions=1000,
+                loadBalancerNamespaceBundleMaxMsgRate=30_000,
+                loadBalancerNamespaceBundleMaxBandwidthMbytes=100,
+                loadBalancerNamespaceMaximumBundles=128,
+                defaultNamespaceBundleSplitAlgorithm="range_equally_divide",
+                supportedNamespaceBundleSplitAlgorithms=(
+                    "range_equally_divide,topic_count_equally_divide,specified_positions_divide,flow_or_qps_equally_divide"
+                ),
+                flowOrQpsDifferenceThresholdPercentage=10,
+                loadBalancerBrokerLoadTargetStd=0.25,
+                loadBalancerSheddingConditionHitCountThreshold=3,
+                loadBalancerTransferEnabled=True,
+                loadBalancerMaxNumberOfBrokerSheddingPerCycle=3,
+                loadBalanceSheddingDelayInSeconds=180,
+                loadBalancerBrokerLoadDataTTLInSeconds=1800,
+                loadBalancerMaxNumberOfBundlesInBundleLoadReport=10,
+                loadBalancerSheddingBundlesWithPoliciesEnabled=False,
+                loadBalancerDebugModeEnabled=False,
+                loadBalancerMaxNumberOfBundlesToSplitPerCycle=10,
+                loadBalancerNamespaceBundleSplitConditionHitCountThreshold=3,
+            ),
+            _keys(
+                _REPORTS,
+                loadBalancerReportUpdateThresholdPercentage=10,
+                loadBalancerReportUpdateMinIntervalMillis=5000,
+                loadBalancerReportUpdateMaxIntervalMinutes=15,
+                loadBalancerHostUsageCheckIntervalMinutes=1,
+                loadBalancerResourceQuotaUpdateIntervalMinutes=15,
+                statsUpdateFrequencyInSecs=60,
+                statsUpdateInitialDelayInSecs=60,
+                loadBalancerOverrideBrokerNicSpeedGbps="",
+                loadBalancerOverrideBrokerNics="",
+                exposeBundlesMetricsInPrometheus=False,
+            ),
+            _keys(
+                _OWN,
+                loadBalancerAutoUnloadSplitBundlesEnabled=True,
+                defaultNumberOfNamespaceBundles=4,
+                topicBundleAssignmentStrategy="org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner",
+                namespaceBundleUnloadingTimeoutMs=60_000,
+                loadBalancerSplitIntervalMinutes=1,
+                loadBalancerMultiPhaseBundleUnload=True,
+            ),
+            _keys(
+                _TABLES,
+                loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds=3600,
+                loadBalancerServiceUnitStateMonitorIntervalInSeconds=60,
+                loadBalancerInFlightServiceUnitStateWaitingTimeInMillis=30_000,
+                loadBalancerServiceUnitStateMaxConcurrentOverrides=64,
+                loadManagerServiceUnitStateTableViewClassName=(
+                    "org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateTableViewImpl"
+                ),
+            ),
+            _keys(
+                "heap use says little about load: since Pulsar 3.0 only the extensible load manager weighs it",
+                loadBalancerMemoryResourceWeight=0.0,
+            ),
+            _keys("not in Pulsar 4.2: load managers cannot be changed while brokers run", loadManagerMigrationEnabled=False),
+            _keys(
+                _UNUSED,
+                loadBalancerPlacementStrategy="leastLoadedServer",
+                loadBalancerBrokerUnderloadedThresholdPercentage=50,
+                loadBalancerBrokerComfortLoadLevelPercentage=65,
+            ),
+            _keys(
+                _LIMITS,
+                dispatchThrottlingRateInMsg=0,
+                dispatchThrottlingRateInByte=0,
+                dispatchThrottlingRatePerTopicInMsg=0,
+                dispatchThrottlingRatePerTopicInByte=0,
+                dispatchThrottlingRatePerSubscriptionInMsg=0,
+                dispatchThrottlingRatePerSubscriptionInByte=0,
+                dispatchThrottlingRatePerReplicatorInMsg=0,
+                dispatchThrottlingRatePerReplicatorInByte=0,
+                dispatchThrottlingOnNonBacklogConsumerEnabled=True,
+                dispatchThrottlingOnBatchMessageEnabled=False,
+                dispatchThrottlingForFilteredEntriesEnabled=False,
+                preciseDispatcherFlowControl=False,
+                dispatchRateLimiterFactoryClassName=f"{_PERSISTENT}.DispatchRateLimiterFactoryAsyncTokenBucket",
+                dispatcherMaxReadBatchSize=100,
+                dispatcherMinReadBatchSize=1,
+                dispatcherMaxRoundRobinBatchSize=20,
+                dispatcherMaxReadSizeBytes=5 * 1024 * 1024,
+                managedLedgerCursorBackloggedThreshold=1000,
+            ),
+            _keys(
+                "dead: Pulsar reads it only where it is forced to false; the field of policies works",
+                dispatchThrottlingRateRelativeToPublishRate=False,
+            ),
+            _keys(
+                "no key of broker.conf, only a field of policies; a broker's own rates count per second",
+                ratePeriodInSecond="",
+            ),
+        )
+        for key in keys
+    }
+)
+
+
+def looks_like_ours(name: str) -> bool:
+    """Whether a key that is not in the list belongs to load balancing by its name, so that a typing error is not passed over."""
+    return name.startswith(("loadBalanc", "loadManager", "dispatchThrottling")) or name.endswith("Shedding")

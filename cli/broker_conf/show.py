@@ -1,0 +1,74 @@
+"""A converted broker.conf as a settings file that says where each line comes from, or as one JSON document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from cli.broker_conf.convert import Conversion, Outcome
+
+
+def as_toml(file: Path, conversion: Conversion) -> str:
+    """Settings by table, each with the key it comes from; then, as comments, all other keys there are."""
+    lines = [
+        f"# Settings from {_one_line(file)}. What no key says stays at our default; `rebalancer config show` lists everything.",
+        '# [shedding] mode = "parity" decides exactly as Pulsar does; the default "fixed" repairs the known defects of its rules.',
+    ]
+    paths = sorted(conversion.settings, key=lambda path: path.rpartition(".")[0])
+    for section, group in groupby(paths, key=lambda path: path.rpartition(".")[0]):
+        lines += ["", f"[{section}]"]
+        lines += [f"{path.rpartition('.')[2]} = {_toml(conversion.settings[path])}  # {_origin(file, conversion, path)}" for path in group]
+    lines += ["", "# Set in the file, without effect here:", *_comments(conversion, "no effect")]
+    lines += ["", "# Known, but not set in the file (with Pulsar's default):", *_comments(conversion, "not set")]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(file: Path, conversion: Conversion) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "file": str(file),
+        "settings": dict(conversion.settings),
+        "keys": [_key(outcome) for outcome in conversion.keys],
+        "warnings": list(conversion.warnings),
+    }
+
+
+def _origin(file: Path, conversion: Conversion, path: str) -> str:
+    origin = conversion.origins[path]
+    return _one_line(origin.replace(f"{file}:", "line ", 1) if origin.startswith(f"{file}:") else origin)
+
+
+def _comments(conversion: Conversion, result: str) -> Iterator[str]:
+    for outcome in conversion.keys:
+        if outcome.result == result:
+            value = outcome.key.default if outcome.value is None else outcome.value
+            why = f"  ({outcome.why})" if outcome.why else ""
+            yield f"#   {outcome.key.name} = {_one_line(_toml(value))}{_one_line(why)}"
+
+
+def _key(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "key": outcome.key.name,
+        "line": outcome.line,
+        "value": outcome.value,
+        "default": outcome.key.default,
+        "result": outcome.result,
+        "settings": list(outcome.settings),
+        "why": outcome.why or None,
+    }
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
+
+
+def _one_line(text: object) -> str:
+    """Text that ends no comment."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))

@@ -1,0 +1,241 @@
+"""`rebalancer config from-broker-conf`: Java's syntax, what becomes of every key, and what is said about the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from cli.broker_conf.convert import Conversion, convert
+from cli.broker_conf.keys import KEYS
+from cli.broker_conf.properties import Property, read_properties
+from cli.main import app
+from cli.settings.leaves import all_leaves
+from cli.settings.load import load
+from strategies.errors import SettingsError
+from strategies.shedding.registry import SHEDDERS
+
+IMPL = "org.apache.pulsar.broker.loadbalance.impl"
+EXTENSIBLE = "loadManagerClassName=org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+
+
+@dataclass(frozen=True)
+class Conf:
+    """A broker.conf in a folder of its own."""
+
+    file: Path
+
+    def says(self, *lines: str) -> Path:
+        self.file.write_text("".join(f"{line}\n" for line in lines), "iso-8859-1")
+        return self.file
+
+    def converted(self, *lines: str) -> Conversion:
+        return convert(self.says(*lines))
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Conf:
+    return Conf(tmp_path / "broker.conf")
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, ["config", "from-broker-conf", *map(str, words)])
+
+
+def outcome(conversion: Conversion, key: str) -> tuple[str, tuple[str, ...]]:
+    found = next(outcome for outcome in conversion.keys if outcome.key.name == key)
+    return found.result, found.settings
+
+
+def complaints_about(file: Path) -> list[str]:
+    """What keeps a file from being read as properties."""
+    try:
+        read_properties(file)
+    except SettingsError as error:
+        return error.complaints
+    return []
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("a=1", [("a", "1")]),
+        ("a = 1", [("a", "1")]),
+        ("a:1\nb 2\nc\n", [("a", "1"), ("b", "2"), ("c", "")]),
+        ("  a =  1  ", [("a", "1  ")]),
+        ("# no=1\n  ! no=2\n\n \t\na=1", [("a", "1")]),
+        ("a=1\\\n   2\nb=3", [("a", "12"), ("b", "3")]),
+        ("a=1\\\\\nb=2", [("a", "1\\"), ("b", "2")]),
+        ("a=x\\\n#no comment", [("a", "x#no comment")]),
+        ("a\\=b\\ c=1", [("a=b c", "1")]),
+        ("a=\\u0041\\t\\q", [("a", "A\tq")]),
+        ("a=\\ud83d\\ude00", [("a", "😀")]),
+        ("a=1\rb=2\r\nc=3", [("a", "1"), ("b", "2"), ("c", "3")]),
+        ("a==1", [("a", "=1")]),
+        ("a=1\\", [("a", "1")]),
+    ],
+)
+def test_the_syntax_is_that_of_java(tmp_path: Path, text: str, properties: list[tuple[str, str]]) -> None:
+    file = tmp_path / "x.conf"
+    file.write_bytes(text.encode("iso-8859-1"))
+    assert [(one.key, one.value) for one in read_properties(file)] == properties
+
+
+def test_lines_are_counted_as_people_count_them(conf: Conf) -> None:
+    file = conf.says("# one", "a=1\\", "  2", "", "b=3")
+    assert read_properties(file) == [Property("a", "12", 2), Property("b", "3", 5)]
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.binary(max_size=80))
+def test_any_bytes_are_properties_or_named_with_their_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.conf"
+    file.write_bytes(data)
+    assert all(complaint.startswith(f"{file}:") for complaint in complaints_about(file))
+
+
+def test_minutes_become_milliseconds(conf: Conf) -> None:
+    found = conf.converted("loadBalancerSheddingIntervalMinutes=2", "loadBalancerSheddingGracePeriodMinutes=45").settings
+    assert (found["round.interval_ms"], found["round.cool_down_ms"]) == (120_000, 2_700_000)
+
+
+def test_a_key_without_an_own_unit_goes_over_as_it_is(conf: Conf) -> None:
+    found = conf.converted("loadBalancerAvgShedderLowThreshold=20", "lowerBoundarySheddingEnabled=TRUE").settings
+    assert (found["shedding.avg.low_threshold"], found["shedding.threshold.lower_boundary"]) == (20.0, True)
+
+
+@pytest.mark.parametrize("entry", SHEDDERS.values(), ids=lambda entry: entry.name)
+def test_classes_become_names(conf: Conf, entry: Any) -> None:
+    manager = EXTENSIBLE if "extensions" in entry.pulsar_class else ""
+    found = conf.converted(manager, f"loadBalancerLoadSheddingStrategy={entry.pulsar_class}")
+    assert found.settings["shedding.strategy"] == entry.name
+
+
+def test_what_the_file_does_not_say_is_pulsars_default(conf: Conf) -> None:
+    found = conf.converted("loadBalancerEnabled=true")
+    assert found.settings["shedding.strategy"] == "threshold"
+    assert found.origins["shedding.strategy"] == "Pulsar's default of loadBalancerLoadSheddingStrategy"
+
+
+def test_an_unknown_strategy_is_named_and_ours_stays(conf: Conf) -> None:
+    found = conf.converted("", "loadBalancerLoadSheddingStrategy=com.acme.MyShedder")
+    assert "shedding.strategy" not in found.settings
+    (warning,) = found.warnings
+    assert warning.startswith(
+        f"{conf.file}:2: loadBalancerLoadSheddingStrategy: no effect: com.acme.MyShedder is not known here; there are "
+    )
+    assert f"{IMPL}.AvgShedder" in warning
+
+
+def test_the_extensible_load_manager_knows_only_its_own_strategy(conf: Conf) -> None:
+    found = conf.converted(EXTENSIBLE, f"loadBalancerLoadSheddingStrategy={IMPL}.ThresholdShedder")
+    assert found.settings.get("shedding.strategy") == ("transfer" if "transfer" in SHEDDERS else None)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "counts", "ignored"),
+    [
+        (None, "0.5", 0.5, None),
+        ("0.3", "0.5", 0.3, "old"),
+        ("1.0", "0.5", 0.5, "new"),
+        ("0.3", "1.0", 0.3, "old"),
+        ("1.0", "1.0", 1.0, None),
+        ("0.3", None, 0.3, None),
+    ],
+)
+def test_of_two_spellings_the_newer_counts_unless_it_says_one(
+    conf: Conf, new: str | None, old: str | None, counts: float, ignored: str | None
+) -> None:
+    names = {"new": "loadBalancerBandwidthOutResourceWeight", "old": "loadBalancerBandwithOutResourceWeight"}
+    said = {names["new"]: new, names["old"]: old}
+    found = conf.converted(*(f"{key}={value}" for key, value in said.items() if value is not None))
+    assert found.settings["weights.bandwidth_out"] == counts
+    assert [warning.split(": ")[1] for warning in found.warnings] == ([names[ignored]] if ignored else [])
+
+
+def test_every_key_without_effect_is_named_with_its_line(conf: Conf) -> None:
+    lines = [f"{key.name}={'x' if key.default == '' else str(key.default).lower()}" for key in KEYS.values() if key.kind != "text"]
+    found = conf.converted(*lines)
+    idle = [one for one in found.keys if one.result == "no effect"]
+    assert idle
+    assert all(one.why for one in idle)
+    warned = {(int(warning.removeprefix(f"{conf.file}:").split(":")[0]), warning.split(": ")[1]) for warning in found.warnings}
+    assert warned == {(one.line, one.key.name) for one in idle}
+    assert {one.key.name for one in found.keys} == set(KEYS)
+
+
+def test_every_key_that_a_setting_names_is_known() -> None:
+    assert {leaf.setting.pulsar for leaf in all_leaves() if leaf.setting.pulsar} <= set(KEYS)
+
+
+def test_typing_errors_and_repeated_keys_are_told(conf: Conf) -> None:
+    found = conf.converted("loadBalancerAvgSheddrLowThreshold=1", "maxUnloadPercentage=0.1", "maxUnloadPercentage=0.3", "brokerName=x")
+    assert found.warnings[0] == (
+        f"{conf.file}:1: loadBalancerAvgSheddrLowThreshold: no key of Pulsar 4.2; did you mean loadBalancerAvgShedderLowThreshold?"
+    )
+    assert found.warnings[1].startswith(f"{conf.file}:2: maxUnloadPercentage: given again in line 3")
+
+
+def test_a_blank_value_leaves_the_default(conf: Conf) -> None:
+    found = conf.converted("loadBalancerSheddingIntervalMinutes=5", "loadBalancerSheddingIntervalMinutes=  ")
+    assert "round.interval_ms" not in found.settings
+    assert outcome(found, "loadBalancerSheddingIntervalMinutes") == ("not set", ())
+
+
+def test_all_bad_values_are_told_at_once_with_file_and_line(conf: Conf) -> None:
+    file = conf.says(
+        "loadBalancerSheddingIntervalMinutes=often",
+        "loadBalancerCPUResourceWeight=1,5",
+        "lowerBoundarySheddingEnabled=yes",
+        "loadBalancerAvgShedderHitCountLowThreshold=99999999999",
+        "loadBalancerSheddingGracePeriodMinutes=-1",
+    )
+    with pytest.raises(SettingsError) as caught:
+        convert(file)
+    assert caught.value.complaints == [
+        f"{file}:1: loadBalancerSheddingIntervalMinutes: must be a whole number, got 'often'",
+        f"{file}:2: loadBalancerCPUResourceWeight: must be a number, got '1,5'",
+        f"{file}:3: lowerBoundarySheddingEnabled: must be true or false, got 'yes' (Pulsar takes it for false)",
+        f"{file}:4: loadBalancerAvgShedderHitCountLowThreshold: must fit into 32 bits, got 99999999999",
+        f"round.cool_down_ms: must be at least 0 ms, got -60000 ({file}:5: loadBalancerSheddingGracePeriodMinutes)",
+    ]
+
+
+def test_the_printed_file_is_a_settings_file(conf: Conf, tmp_path: Path) -> None:
+    file = conf.says(
+        f"loadBalancerLoadSheddingStrategy={IMPL}.AvgShedder",
+        "loadBalancerAvgShedderLowThreshold=20",
+        "loadBalancerSheddingIntervalMinutes=3",
+        "loadBalancerBandwithInResourceWeight=0.25",
+    )
+    result = run(file)
+    assert result.exit_code == 0
+    printed = tmp_path / "settings.toml"
+    printed.write_text(result.stdout, "utf-8")
+    engine = load(printed).engine
+    assert (engine.strategy, engine.round.interval_ms, engine.weights.bandwidth_in) == ("avg", 180_000, 0.25)
+    assert getattr(engine.shedding, "low_threshold", None) == 20.0
+    assert all(name in result.stdout for name in KEYS if name not in ("loadBalancerBandwithInResourceWeight",))
+
+
+def test_json_carries_the_same(conf: Conf) -> None:
+    result = run(conf.says("loadBalancerEnabled=true", "loadBalancerSheddingIntervalMinutes=3"), "--json")
+    body = json.loads(result.stdout)
+    assert (body["kind"], body["v"], body["settings"]["round.interval_ms"]) == ("broker-conf", 1, 180_000)
+    assert len(body["keys"]) == len(KEYS)
+    assert body["warnings"][0].startswith(f"{conf.file}:1: loadBalancerEnabled: no effect: ")
+    assert body["warnings"][0] in result.stderr.replace("\n", "")
+
+
+def test_files_that_are_no_broker_conf_exit_2(conf: Conf, tmp_path: Path) -> None:
+    assert "is it a broker.conf?" in run(conf.says("a=1")).stderr
+    assert run(conf.file).exit_code == 2
+    assert run(tmp_path / "nowhere").exit_code == 2
+    assert run(tmp_path).exit_code == 2
+    assert f"{conf.file}:1: \\u must be followed" in run(conf.says("a=\\u12")).stderr
