@@ -77,6 +77,7 @@ class RealJob:
         )
         self._mark = uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
+        self._aimed_at: set[int] = set()
 
     def __enter__(self) -> RealJob:
         return self
@@ -112,9 +113,9 @@ class RealJob:
                 start_new_session=True,
             )
 
-    def drain(self, seconds: float = 240.0) -> None:
+    def drain(self, *more: str, seconds: float = 300.0) -> None:
         """Runs until all telemetry there is has been processed. Raises JobEnded."""
-        self.start("--drain")
+        self.start("--drain", *more)
         try:
             self.wait_until(lambda: self._process is not None and self._process.poll() == 0, seconds)
         finally:
@@ -130,22 +131,25 @@ class RealJob:
                 raise JobEnded(f"nothing for {seconds:g} s; its last words: {self._last_words()}")
             time.sleep(0.002)
 
+    def aim(self) -> set[int]:
+        """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""
+        self._aimed_at = _marked(self._mark)
+        return self._aimed_at
+
     def kill(self) -> int:
         """SIGKILL to everything the run has started, Java and its Python workers too; how many processes that were."""
         process, self._process = self._process, None
+        found, self._aimed_at = self._aimed_at, set()
         killed: set[int] = set()
-        while found := _marked(self._mark):
+        while found or (found := _marked(self._mark)):
             for pid in found:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             killed |= found
+            found = set()
         if process is not None:
             process.wait()
         return len(killed)
-
-    def running(self) -> set[int]:
-        """Processes of this job that are alive."""
-        return _marked(self._mark)
 
     def _last_words(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-800:] if self.log.exists() else "none"
