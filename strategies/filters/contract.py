@@ -19,7 +19,7 @@ Refused = Mapping[str, Refusal]
 
 def remaining(brokers: Iterable[str], refused: Refused) -> tuple[str, ...]:
     """The brokers that are not refused, in the given order."""
-    return tuple(broker for broker in brokers if broker not in refused)
+    return tuple(broker for broker in brokers if broker not in refused) if refused else tuple(brokers)
 
 
 def namespace_of(bundle: str) -> str:

@@ -58,7 +58,7 @@ def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts],
     """Brokers known to run another load manager than the one given by its class name."""
     return {
         broker: Refusal("other-load-manager", f"runs another load manager, {named}")
-        for broker in brokers
+        for broker in (brokers if facts else ())
         if (named := facts.get(broker, _UNKNOWN).load_manager) is not None and named != load_manager
     }
 
@@ -66,7 +66,7 @@ def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts],
 def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
     """Brokers that are about to be shut down."""
     refusal = Refusal("draining", "is being drained")
-    return {broker: refusal for broker in brokers if facts.get(broker, _UNKNOWN).draining}
+    return {broker: refusal for broker in (brokers if facts else ()) if facts.get(broker, _UNKNOWN).draining}
 
 
 def _older(version: str | None) -> Refusal:

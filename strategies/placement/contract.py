@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from strategies.java_order import concurrent_hash_map_order
 from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Evidence, Memory
 
 Row = tuple[float, float, float, float]
@@ -59,6 +60,15 @@ class Candidate:
             return 0.0, 0.0
         with np.errstate(all="ignore"):
             return float(np.cumsum(long[:, RATE_IN])[-1]), float(np.cumsum(long[:, RATE_OUT])[-1])
+
+    @cached_property
+    def arriving_rate(self) -> float:
+        """Long-term messages/s of the bundles on their way, summed in the order of Java's map."""
+        rates = [averages.long_rate for averages in self.arriving.values()]
+        total = 0.0
+        for position in concurrent_hash_map_order(list(self.arriving)).tolist() if len(rates) > 1 else range(len(rates)):
+            total += rates[position]
+        return total
 
     @cached_property
     def expected_rate(self) -> float:

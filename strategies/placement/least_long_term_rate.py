@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
 
-from strategies.java_order import concurrent_hash_map_order
 from strategies.model import Memory
 from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
 from strategies.placement.levels import levels, lowest
@@ -59,13 +58,8 @@ class ParityLeastLongTermRate:
     def _score(self, candidate: Candidate) -> float:
         if candidate.usage > self.settings.overloaded_percent / 100.0:
             return inf
-        order = concurrent_hash_map_order(list(candidate.arriving)).tolist()
-        arriving = list(candidate.arriving.values())
-        total = 0.0
-        for position in order:
-            total += arriving[position].long_rate
         rate_in, rate_out = candidate.long_rates
-        return total + (rate_in + rate_out)
+        return candidate.arriving_rate + (rate_in + rate_out)
 
 
 @dataclass(frozen=True)

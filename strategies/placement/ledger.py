@@ -81,7 +81,8 @@ class Ledger:
 
     def arriving_topics(self, broker: str) -> int:
         """Topics of the bundles on their way to a broker."""
-        return sum(averages.topics for averages in self._arriving.get(broker, {}).values())
+        arriving = self._arriving.get(broker)
+        return sum(averages.topics for averages in arriving.values()) if arriving else 0
 
     def usage_with(self, broker: str, bundle: str, source: str) -> float:
         """Usage (fraction) of a broker after it took the bundle as well."""

@@ -1,0 +1,76 @@
+"""The worked examples of placement and filters in docs/STRATEGIES.md are what the code answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from strategies.filters.anti_affinity import anti_affine
+from strategies.filters.contract import Refused
+from strategies.filters.even_distribution import no_less_even, uneven
+from strategies.filters.isolation import isolated
+from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
+from strategies.placement.registry import placer
+from strategies.settings import Mode
+from tests.unit.placement_builders import bundle_of, candidate, placed, policies, policy
+from tests.unit.test_strategies_page import example, numbers
+
+MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
+
+
+def left(brokers: list[str], refused: Refused) -> list[str]:
+    return ["–" if broker in refused else "yes" for broker in brokers]
+
+
+def column(rows: list[list[str]], index: int) -> list[str]:
+    return [row[index] for row in rows]
+
+
+@MODES
+def test_least_long_term_rate(mode: Mode, column: int) -> None:
+    rows = example("least_long_term_rate")
+    figures = [[numbers(cell)[0] for cell in row[1:4]] for row in rows]
+    brokers = [
+        candidate(row[0], usage, rate, arriving={"x": bundle_of(coming)}) for row, (usage, rate, coming) in zip(rows, figures, strict=True)
+    ]
+    best = placed(placer("least_long_term_rate", None, mode), *brokers).best
+    assert ["yes" if row[0] in best else "–" for row in rows] == [row[column] for row in rows]
+
+
+@MODES
+def test_least_resource_usage(mode: Mode, column: int) -> None:
+    for row in example("least_resource_usage"):
+        brokers = [candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)]
+        answer = placed(placer("least_resource_usage", None, mode), *brokers)
+        assert ", ".join(answer.best) == row[column]
+        assert f"{100 * float(str(answer.evidence['mean'])):.1f} %" == row[1]
+
+
+@pytest.mark.parametrize(("limit", "index"), [(1, 2), (2, 3)])
+def test_isolation(limit: int, index: int) -> None:
+    rows = example("isolation")
+    refused = isolated(policies(policy("p", ["t/ns"], ["p1", "p2"], ["s1"], limit)), "t/ns", column(rows, 0))
+    assert [refused[row[0]].code if row[0] in refused else "yes" for row in rows] == column(rows, index)
+
+
+def test_anti_affinity() -> None:
+    rows = example("anti_affinity")
+    brokers, domains = column(rows, 0), {row[0]: row[1] for row in rows}
+    counts = {row[0]: int(row[2]) for row in rows}
+    assert left(brokers, anti_affine(brokers, counts, None)) == column(rows, 3)
+    assert left(brokers, anti_affine(brokers, counts, domains)) == column(rows, 4)
+
+
+def test_even_distribution() -> None:
+    rows = example("even_distribution")
+    names = [row[0].split()[0] for row in rows]
+    counts = {name: int(row[1]) for name, row in zip(names, rows, strict=True)}
+    assert left(names, uneven(names, counts)) == column(rows, 2)
+    assert left(names[1:], no_less_even(names[1:], counts, "b1")) == column(rows, 3)[1:]
+
+
+def test_topic_count() -> None:
+    rows = example("topic_count")
+    brokers, topics = column(rows, 0), {row[0]: int(row[1].replace(",", "")) for row in rows}
+    assert left(brokers, too_many_topics(brokers, topics, {}, 50_000)) == column(rows, 2)
+    assert left(brokers, topics_at_limit(brokers, topics, 50_000)) == column(rows, 3)
+    assert left(brokers, no_room_for(brokers, topics, 1, 50_000)) == column(rows, 4)
