@@ -1,0 +1,78 @@
+"""The worked examples of docs/STRATEGIES.md about splits, top bundles and averages are what the code answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.filters.policies import PoliciesView
+from strategies.model import BundleStats, Figures, Resource
+from strategies.settings import Mode, Weights
+from strategies.splitting.hashing import FULL, KeyRange, hexadecimal
+from strategies.splitting.limits import SplitSettings
+from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
+from strategies.topk import TopFault, TopSettings, top_bundles
+from tests.unit.shedding_builders import MIB, ns
+from tests.unit.splitting_builders import stats, topic_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
+both = pytest.mark.parametrize("mode", ["parity", "fixed"])
+
+
+def example(name: str) -> list[list[str]]:
+    """Rows of the table marked with this name, without its head."""
+    found = re.search(rf"<!-- example: {name} -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
+    assert found is not None
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in found[1].splitlines()][2:]
+
+
+def numbers(cell: str) -> list[int]:
+    return [int(word, 16 if word.startswith("0x") else 10) for word in re.findall(r"0x[0-9a-f]+|\d+", cell)]
+
+
+@both
+def test_split_hits(mode: Mode) -> None:
+    around = Surroundings("b1:1", lambda _: 4, lambda _: (1,))
+    hits: Mapping[str, int] = {}
+    for _, topics, expected, answer in example("split_hits"):
+        found = extensible_splits(stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings(), mode)
+        hits = found.hits
+        assert (str(hits.get(ns(0), 0)), bool(found.decisions)) == (expected, answer == "split")
+
+
+@both
+def test_split_positions(mode: Mode) -> None:
+    for hashes, rates, throughputs, limits, expected in example("split_positions"):
+        rows = zip(numbers(hashes), numbers(rates), numbers(throughputs), strict=True)
+        flows = {topic_of(hash_): TopicFlow(float(rate), float(mib * MIB)) for hash_, rate, mib in rows}
+        request = SplitRequest(KeyRange(0, FULL), list(flows), flows, flow_settings=FlowSettings(*numbers(limits)))
+        found = cuts("flow_or_qps_equally_divide", request, mode)
+        assert not isinstance(found, SplitFault)
+        assert ", ".join(map(hexadecimal, found or ())) == expected
+
+
+@both
+def test_top_bundles(mode: Mode) -> None:
+    for cell, most, expected in example("top_bundles"):
+        loads = numbers(cell)
+        traffic = np.array([(0.0, 0.0, float(load), 0.0) for load in loads])
+        one = np.ones(len(loads), dtype=np.int64)
+        seen = BundleStats(tuple(ns(index) for index in range(len(loads))), traffic, one, one)
+        found = top_bundles(seen, PoliciesView(), TopSettings(int(most)), mode)
+        assert not isinstance(found, TopFault)
+        assert [loads[row] for row in found] == numbers(expected)
+
+
+@both
+def test_smoothed_load(mode: Mode) -> None:
+    (_, *samples), load = example("smoothed_load"), SmoothedLoad()
+    for _, usage, expected in samples:
+        figures = Figures(cpu=Resource(float(numbers(usage)[0]), 100.0))
+        load = load.after(figures, Weights(), SmoothingSettings(), mode)
+        assert f"{load.weighted:g}" == expected
