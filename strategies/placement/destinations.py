@@ -15,7 +15,7 @@ from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Allowed, Filters, Fleet, Subject
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Skip
-from strategies.placement.contract import Averages, Candidate, Placement, Placer, Request, seed_of
+from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request, seed_of
 from strategies.placement.ledger import Ledger, Move
 from strategies.settings import Mode, Setting, Weights
 
@@ -76,7 +76,7 @@ class Destinations:
     def name(self, decision: Decision) -> Decision | Skip:
         """The decision with its destination, or why its bundle stays. Never raises on a legal view."""
         averages = self._ledger.averages(decision.bundle, decision.source)
-        subject = Subject(decision.bundle, decision.source, averages.topics)
+        subject = self._subject(decision.bundle, decision.source, averages)
         fleet = self._fleet()
         stays = self._rules.filters.must_stay(subject, self._brokers, fleet) if self._asks_first else None
         if stays is not None:
@@ -94,11 +94,16 @@ class Destinations:
 
     def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
         """Why this broker must not take the bundle; None when it may."""
-        topics = self._ledger.averages(bundle, source).topics
-        allowed = self._rules.filters.allowed(Subject(bundle, source, topics), self._brokers, self._fleet())
+        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        allowed = self._rules.filters.allowed(subject, self._brokers, self._fleet())
         if destination in allowed.brokers:
             return None
         return allowed.refused.get(destination, Refusal("not-there", "is not among the brokers of this round"))
+
+    def _subject(self, bundle: str, source: str, averages: Averages) -> Subject:
+        """A bundle that no report lists may still have a topic count in the policies."""
+        topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
+        return Subject(bundle, source, topics)
 
     def _named(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         if self._rules.mode == "fixed":
