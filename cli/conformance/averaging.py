@@ -14,11 +14,10 @@ from cli.conformance.data_maps import BrokerData, BundleData, TrafficData, row_o
 from cli.conformance.vectors import Case
 from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
-from strategies.averaging.maxima import modular_maximum
 from strategies.averaging.order import averages_order, newest_order, sign
 from strategies.averaging.sums import summed_averages
 from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
-from strategies.usage import percent, weighted_usage
+from strategies.usage import percent, unweighted_usage, weighted_usage
 
 
 class StatsData(TrafficData, frozen=True, rename="camel"):
@@ -120,7 +119,7 @@ def usages(case: Case) -> dict[str, Any]:
                 "directMemory": percent(figures.direct_memory),
                 "bandwidthIn": percent(figures.bandwidth_in),
                 "bandwidthOut": percent(figures.bandwidth_out),
-                "maxResourceUsage": modular_maximum(figures),
+                "maxResourceUsage": unweighted_usage(figures),
                 "maxResourceUsageWithWeight": weighted_usage(figures, weights),
             }
         )

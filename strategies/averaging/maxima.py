@@ -1,14 +1,12 @@
-"""The unweighted maxima of a broker's resources, which both load managers report beside the weighted one.
+"""The maxima of a broker's resources in the extensible load manager, which computes with doubles after the percentage.
 
-Source of the rules: `LocalBrokerData.getMaxResourceUsage` (32-bit floats to the end) and `BrokerLoadData` with its
-`max` (doubles after the percentage) of Pulsar 4.2.4. NaN never wins; heap memory counts only in the extensible weighted one.
-The modular manager's weighted maximum is `usage.weighted_usage`.
+Source of the rule: `BrokerLoadData` with its helper `max` of Pulsar 4.2.4. NaN never wins; heap memory counts
+in the weighted maximum only. The modular manager's are `usage.weighted_usage` and `usage.unweighted_usage`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ctypes import c_float
 from math import inf
 
 from strategies.model import Figures
@@ -16,13 +14,8 @@ from strategies.settings import Weights
 from strategies.usage import percent
 
 
-def modular_maximum(figures: Figures) -> float:
-    """Fullest of CPU, direct memory and bandwidth as a fraction, as the modular manager computes it: 90 % is 0.8999999761581421."""
-    return c_float(_largest(_percentages(figures)) / 100).value
-
-
 def extensible_maximum(figures: Figures) -> float:
-    """The same as the extensible manager computes it: 90 % is 0.9."""
+    """Fullest of CPU, direct memory and bandwidth as a fraction: 90 % is 0.9, not the 0.8999999761581421 of the modular manager."""
     return _largest(_percentages(figures)) / 100
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from strategies.averages import advance
 from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
-from strategies.averaging.maxima import extensible_maximum, extensible_weighted, modular_maximum
+from strategies.averaging.maxima import extensible_maximum, extensible_weighted
 from strategies.averaging.order import averages_order, lightest_first, newest_order, ranks, sign
 from strategies.averaging.sums import summed_averages
 from strategies.model import Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
-from strategies.usage import weighted_usage
+from strategies.usage import unweighted_usage, weighted_usage
 
 NOTHING = np.zeros(1, dtype=np.int64)
 
@@ -80,7 +80,7 @@ def test_a_bundle_nobody_knows_counts_with_default_figures() -> None:
 
 
 def test_maxima_keep_the_32_bits_where_java_does() -> None:
-    assert modular_maximum(cpu(90.0)) == 0.8999999761581421
+    assert unweighted_usage(cpu(90.0)) == 0.8999999761581421
     assert extensible_maximum(cpu(90.0)) == 0.9
     assert weighted_usage(cpu(90.0), Weights()) == 0.9
 
