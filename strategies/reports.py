@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from strategies.averages import BundleHistory, Row, first_history, unpack_history
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
+
+_T = TypeVar("_T")
+#: So many bundles may be between two brokers at a time. When half a cluster leaves, the state must stay small; the averages of
+#: bundles beyond start afresh.
+MOVING_AT_MOST = 10_000
 
 
 def accept_report(report: LoadReport, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
@@ -124,7 +130,7 @@ def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: Cluste
     if state.round == 0:
         return table, state
     waiting = {bundle: Gained(broker, state.round + 1) for bundle in sorted(arrived - rows.keys())}
-    return table, replace(state, gained={**state.gained, **waiting}) if waiting else state
+    return table, replace(state, gained=_newest({**state.gained, **waiting})) if waiting else state
 
 
 def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: StateStore) -> ClusterState:
@@ -139,7 +145,11 @@ def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: St
             departed[bundle] = Departed(row, state.round + 1)
         else:
             store.put_table(gain.broker, unpack_history(packed).adopt({bundle: row}).pack())
-    return replace(state, gained=gained, departed=departed)
+    return replace(state, gained=gained, departed=_newest(departed))
+
+
+def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:
+    return moving if len(moving) <= MOVING_AT_MOST else dict(list(moving.items())[-MOVING_AT_MOST:])
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:

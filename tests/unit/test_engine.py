@@ -8,6 +8,7 @@ import pytest
 
 from strategies.engine import Engine, EngineSettings
 from strategies.model import Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.reports import MOVING_AT_MOST
 from strategies.settings import RoundSettings
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
@@ -176,6 +177,16 @@ class TestWhatAMoveChanges:
             tables.append(store.get_table("b:1"))
         assert tables[0] == tables[1]
         assert tables[0] is not None
+
+
+def test_the_state_stays_small_when_a_large_part_of_the_cluster_leaves() -> None:
+    store, machine = InMemoryStore(), engine()
+    names = [f"b{i}:1" for i in range(120)]
+    crowded = [report(name, i / 10, 50, {bundle(k, f"t/n{i}"): 1.0 for k in range(100)}) for i, name in enumerate(names)]
+    fold_all(machine, [*crowded, sweep(20, *names)], store)
+    assert len(store.get_cluster().departed) == 0
+    fold_all(machine, [report("b0:1", 80, 20), sweep(81, "b0:1")], store)
+    assert len(store.get_cluster().departed) == MOVING_AT_MOST
 
 
 def test_rounds_of_one_broker_say_that_there_is_nowhere_to_go() -> None:

@@ -140,7 +140,7 @@ def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
 @settings(deadline=None)
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
 def test_any_text_and_figure_comes_back_and_stays_on_one_line(text: str, figure: float, count: int) -> None:
-    command = replace(COMMAND, text=text, evidence={"f": figure, "n": count, text: text}, expected=Expected(figure))
+    command = replace(COMMAND, text=text, evidence={text: text, "f": figure, "n": count}, expected=Expected(figure))
     written = encode_command(command)
     assert b"\n" not in written
     assert decode_command(written) == command
