@@ -104,7 +104,8 @@ def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
 
 
 def _policies(message: PoliciesRecord, origin: bytes) -> Policies:
-    snapshot = json.dumps(message.report, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # Keys keep their order: the first isolation policy whose pattern matches is the one that governs a namespace.
+    snapshot = json.dumps(message.report, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Policies(message.cluster, message.ts, snapshot, origin)
 
 
