@@ -39,8 +39,8 @@ class TopSettings:
         Setting("Offer bundles with isolation or anti-affinity policies too", pulsar="loadBalancerSheddingBundlesWithPoliciesEnabled"),
     ] = False
     excluded_namespaces: Annotated[
-        tuple[str, ...], Setting("Namespaces whose bundles are never offered", pulsar="loadBalancerSheddingExcludedNamespaces")
-    ] = ()
+        str, Setting("Namespaces whose bundles are never offered, separated by commas", pulsar="loadBalancerSheddingExcludedNamespaces")
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class _Offer:
 
     def __init__(self, policies: PoliciesView, settings: TopSettings, mode: Mode) -> None:
         self._policies, self._settings, self._mode = policies, settings, mode
+        self._excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
         self._judged: dict[str, bool] = {}
 
     def __call__(self, bundle: str) -> bool:
@@ -87,7 +88,7 @@ class _Offer:
         return self._judged[namespace]
 
     def _judge(self, bundle: str, namespace: str) -> bool:
-        if namespace in self._settings.excluded_namespaces:
+        if namespace in self._excluded:
             return False
         own = is_system_bundle(bundle, "fixed") if self._mode == "fixed" else _SYSTEM_NAMESPACE.fullmatch(namespace) is not None
         return not own and (self._settings.with_policies or not has_policies(namespace, self._policies))

@@ -54,7 +54,7 @@ class TopSuite:
         if len(given.rounds) != len(expected):
             raise SettingsError([f"{case.where}: {len(given.rounds)} rounds but {len(expected)} answers"])
         plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
-        settings = replace(settings_of(TopSettings, plain), excluded_namespaces=tuple(given.conf.excluded))
+        settings = replace(settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded))
         policies = PoliciesView(
             tuple(isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()), given.anti_affinity_groups or {}
         )

@@ -42,3 +42,5 @@ def test_all_cases_are_identical(name: str) -> None:
 def test_what_can_be_compared_is_known() -> None:
     assert {strategy for suite, strategy in SUITES if suite == "placement"} == KNOWN["placement"]
     assert {strategy for suite, strategy in SUITES if suite == "filters"} == KNOWN["filters"]
+    for known in ("averaging", "splits", "topk"):
+        assert {strategy for suite, strategy in SUITES if suite == known} == KNOWN[known]

@@ -44,7 +44,7 @@ def test_policies_and_exclusions(mode: Mode) -> None:
     failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}}
     policy = isolation_policy("p", {"namespaces": ["t/a"], "primary": [".*"], "secondary": [], "auto_failover_policy": failover})
     policies = PoliciesView((policy,), {"t/b": "group"})
-    assert top(seen, TopSettings(excluded_namespaces=("t/c",)), mode, policies) == ["d"]
+    assert top(seen, TopSettings(excluded_namespaces="t/x, t/c"), mode, policies) == ["d"]
     assert top(seen, TopSettings(with_policies=True), mode, policies) == ["d", "c", "b", "a"]
 
 
