@@ -35,7 +35,6 @@ from tests.telemetry_lines import (
     load_report,
     one_of_each,
     outcome,
-    policies,
     sweep,
     top_bundles,
     without,
