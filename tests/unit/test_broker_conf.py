@@ -123,6 +123,20 @@ def test_what_the_file_does_not_say_is_pulsars_default(conf: Conf) -> None:
     assert found.origins["shedding.strategy"] == "Pulsar's default of loadBalancerLoadSheddingStrategy"
 
 
+def test_a_stock_file_differs_from_our_defaults_in_strategies_alone(conf: Conf) -> None:
+    """As Pulsar writes it: whole numbers without a point, truth values small."""
+    found = conf.converted(*(f"{key.name}={as_pulsar_writes(key.default)}" for key in KEYS.values()))
+    ours = {leaf.path: leaf.default for leaf in all_leaves()}
+    assert found.settings["shedding.strategy"] == "threshold"
+    assert [path for path, value in found.settings.items() if value != ours[path] and not path.endswith(".strategy")] == []
+
+
+def as_pulsar_writes(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def test_an_unknown_strategy_is_named_and_ours_stays(conf: Conf) -> None:
     found = conf.converted("", "loadBalancerLoadSheddingStrategy=com.acme.MyShedder")
     assert "shedding.strategy" not in found.settings
