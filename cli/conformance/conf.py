@@ -37,7 +37,9 @@ def weights_of(conf: Mapping[str, Any]) -> Weights:
     return dataclasses.replace(weights, **{field.name: float(getattr(weights, field.name)) for field in dataclasses.fields(weights)})
 
 
-def _plain(key: str, value: Any) -> float | bool:
+def _plain(key: str, value: Any) -> float | bool | str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
     if isinstance(value, int | float):
         return value
     if value in ("NaN", "Infinity", "-Infinity"):

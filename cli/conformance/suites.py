@@ -14,6 +14,7 @@ from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
 from cli.conformance.splits import AlgorithmSuite, HashingSuite
 from cli.conformance.throttling import BucketSuite, LimiterSuite
 from cli.conformance.topk import TopSuite
+from cli.conformance.transfer import TransferSuite
 from cli.conformance.vectors import Case
 from strategies.errors import SettingsError
 
@@ -69,6 +70,7 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
         ("splits", "BundleSplitterTask"): ModularSplitSuite(),
         ("splits", "DefaultNamespaceBundleSplitStrategyImpl"): OwnSplitSuite(),
         ("topk", "TopKBundles"): TopSuite(),
+        ("transfer", "TransferShedder"): TransferSuite(),
         ("filters", "antiAffinity"): FilterSuite(anti_affinity),
         ("filters", "evenDistribution"): FilterSuite(even_distribution),
         ("filters", "isolation"): FilterSuite(isolation),

@@ -19,6 +19,8 @@ from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.threshold import ThresholdShedder
 from strategies.shedding.threshold_parity import ParityThresholdShedder
 from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.transfer_live import LiveTransferShedder
+from strategies.shedding.transfer_rule import TransferSettings
 from strategies.shedding.uniform import UniformLoadShedder
 from strategies.shedding.uniform_parity import ParityUniformLoadShedder
 from strategies.shedding.uniform_rule import UniformSettings
@@ -49,6 +51,10 @@ def _overload(settings: OverloadSettings, weights: Weights, mode: Mode) -> Shedd
 
 def _uniform(settings: UniformSettings, weights: Weights, mode: Mode) -> Shedder:
     return ParityUniformLoadShedder(settings, weights) if mode == "parity" else UniformLoadShedder(settings, weights)
+
+
+def _transfer(settings: TransferSettings, weights: Weights, mode: Mode) -> Shedder:
+    return LiveTransferShedder(settings, weights, mode)
 
 
 _PACKAGE = "org.apache.pulsar.broker.loadbalance.impl"
@@ -84,6 +90,13 @@ SHEDDERS: Mapping[str, Entry] = MappingProxyType(
                 "The broker with most traffic gives a part of its lead over the one with least.",
                 UniformSettings,
                 _uniform,
+            ),
+            Entry(
+                "transfer",
+                "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
+                "When usage is spread too far for long enough, the fullest brokers give bundles to the emptiest, or swap with them.",
+                TransferSettings,
+                _transfer,
             ),
         )
     }

@@ -18,6 +18,7 @@ from strategies.shedding.contract import Shedder
 from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.transfer_rule import TransferSettings
 from strategies.shedding.uniform_rule import UniformSettings
 from strategies.system_bundles import is_system_bundle
 from tests.unit.shedding_builders import WEIGHTS, loads, ns, play
@@ -26,6 +27,7 @@ EAGER = {
     "threshold": ThresholdSettings(threshold_percent=3.0, min_throughput_mib=0.0, lower_boundary=True),
     "avg": AvgSettings(low_threshold=5.0, high_threshold=20.0, hit_count_low=2, hit_count_high=1, min_msg_rate=0.0, min_throughput=0.0),
     "overload": OverloadSettings(threshold_percent=10.0),
+    "transfer": TransferSettings(target_std=0.02, hit_count=0, history=0.5),
     "uniform": UniformSettings(rate_difference_percent=5.0, throughput_ratio=1.1, max_unload=0.5, min_msg_rate=0.0, min_throughput=0.0),
 }
 NAMES = [
@@ -68,7 +70,7 @@ memories = st.builds(
         st.builds(BrokerMemory, st.none() | st.floats(0, 2), st.none(), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9)),
     ),
 )
-any_shedder = pytest.mark.parametrize("name", ["threshold", "avg", "overload", "uniform"])
+any_shedder = pytest.mark.parametrize("name", ["threshold", "avg", "overload", "uniform", "transfer"])
 quickly = settings(max_examples=40, deadline=None)
 
 

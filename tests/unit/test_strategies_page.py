@@ -10,6 +10,7 @@ import pytest
 from strategies.model import ClusterView, Evidence
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
+from strategies.shedding.transfer_rule import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, play, talking, view
 
 PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
@@ -56,3 +57,18 @@ def test_uniform(mode: Mode, column: int) -> None:
     rates = [float(row[1].replace(",", "")) for row in (busy, idle)]
     seen = view(broker(busy[0], 10.0, owned=talking(*numbers(busy[2])), rate=rates[0]), broker(idle[0], 10.0, rate=rates[1]))
     assert leaving("uniform", mode, seen) == (busy[column], busy[3])
+
+
+@pytest.mark.parametrize(("mode", "column"), [("parity", 4), ("fixed", 5)])
+def test_transfer(mode: Mode, column: int) -> None:
+    rows = example("transfer")
+    first = 0
+    brokers = []
+    for row in rows:
+        (usage,), (traffic,), loads = numbers(row[1]), numbers(row[2]), numbers(row[3])
+        brokers.append(broker(row[0], usage, traffic, bundles(*loads, first=first)))
+        first += len(loads)
+    (round_,) = play(shedder("transfer", TransferSettings(hit_count=0), WEIGHTS, mode), view(*brokers))
+    for row in rows:
+        loads = [float(str(move.evidence["bundle_throughput"])) / MIB for move in round_.decisions if move.source == f"{row[0]}:1"]
+        assert ", ".join(f"{load:g}" for load in loads) == row[column]

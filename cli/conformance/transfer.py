@@ -1,0 +1,110 @@
+"""The `transfer` suite: histories of the extensible load manager's stores, round after round, through TransferShedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from cli.conformance.conf import settings_of
+from cli.conformance.data_maps import patched
+from cli.conformance.vectors import Case, Number
+from strategies.errors import SettingsError
+from strategies.shedding.transfer_parity import judge_as_java
+from strategies.shedding.transfer_rule import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict
+
+#: All ages are relative to one instant.
+_NOW_MS = 1_000_000_000_000
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    usage: Number = msgspec.field(default=0.0, name="weightedMaxEMA")
+    average: Number = msgspec.field(default=0.0, name="msgThroughputEMA")
+    throughput_in: Number = msgspec.field(default=0.0, name="msgThroughputIn")
+    throughput_out: Number = msgspec.field(default=0.0, name="msgThroughputOut")
+    age_ms: int = msgspec.field(default=0, name="ageMs")
+
+    def read(self) -> BrokerEntry:
+        throughput = float(self.throughput_in) + float(self.throughput_out)
+        return BrokerEntry(float(self.usage), float(self.average), throughput, _NOW_MS - self.age_ms)
+
+
+class _Top(msgspec.Struct, frozen=True, rename="camel"):
+    bundle: str
+    msg_throughput_in: Number = 0.0
+    msg_throughput_out: Number = 0.0
+
+    def read(self) -> TopBundle:
+        return TopBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
+
+
+class _Round(msgspec.Struct, frozen=True, rename="camel"):
+    brokers: dict[str, _Entry | None] = {}
+    top_bundles: dict[str, list[_Top] | None] = {}
+    available: list[str] | None = None
+    recently_unloaded_bundles: dict[str, Number] = {}
+    recently_unloaded_brokers: dict[str, int] = {}
+    patch: bool = False
+
+
+class _Rounds(msgspec.Struct, frozen=True):
+    rounds: list[_Round]
+
+
+class _Expected(msgspec.Struct, frozen=True):
+    rounds: list[dict[str, Any]]
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    expect: _Expected
+
+
+@dataclass
+class _Kept:
+    """Both stores between patches."""
+
+    brokers: dict[str, BrokerEntry] = field(default_factory=dict)
+    top: dict[str, list[TopBundle]] = field(default_factory=dict)
+
+    def advance(self, round_: _Round) -> Stores:
+        if not round_.patch:
+            self.brokers, self.top = {}, {}
+        patched(self.brokers, round_.brokers, lambda entry: entry.read())
+        patched(self.top, round_.top_bundles, lambda bundles: [bundle.read() for bundle in bundles])
+        available = frozenset(self.brokers if round_.available is None else round_.available)
+        unloaded_at_ms = {broker: _NOW_MS - ago for broker, ago in round_.recently_unloaded_brokers.items()}
+        cooling = frozenset(round_.recently_unloaded_bundles)
+        return Stores(_NOW_MS, dict(self.brokers), dict(self.top), available, cooling, unloaded_at_ms)
+
+
+class TransferSuite:
+    """Replays a case through TransferShedder in parity mode."""
+
+    def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
+        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
+        if len(rounds) != len(expected):
+            raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])
+        settings, kept = settings_of(TransferSettings, case.envelope.conf), _Kept()
+        hits, published = 0, (0.0, 0.0)
+        for round_, answer in zip(rounds, expected, strict=True):
+            stores = kept.advance(round_)
+            verdict = judge_as_java(stores, settings, hits)
+            hits, published = verdict.hits, verdict.published or published
+            yield answer, _answer(verdict, published, stores)
+
+
+def _answer(verdict: Verdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
+    moves = [[move.source, move.bundle, move.destination, "Success", move.reason] for move in verdict.moves]
+    return {
+        "decisions": sorted(moves, key=lambda move: [text or "" for text in move]),
+        "counted": [f"Skip/{verdict.skipped}"] if verdict.skipped else [],
+        "hitCount": verdict.hits,
+        "avg": verdict.statistics.average,
+        "std": verdict.statistics.std,
+        "loadAvg": published[0],
+        "loadStd": published[1],
+        "recentlyUnloadedBrokers": sorted(set(stores.unloaded_at_ms) - verdict.over),
+    }

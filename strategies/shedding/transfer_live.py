@@ -1,0 +1,173 @@
+"""TransferShedder in the live round: its two stores are made from the brokers' reports, its verdict is told in decisions and skips.
+
+Usage is averaged per round and not every five seconds; throughput is not averaged, because nothing remembers it from round to round.
+The top list of a broker is the one its own report would hold (`topk`), read only for brokers that are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from strategies.filters.policies import PoliciesView
+from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.settings import Mode, Weights
+from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
+from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.transfer import judge
+from strategies.shedding.transfer_parity import judge_as_java
+from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict
+from strategies.shedding.wording import mib, points, settling, unusable
+from strategies.topk import TopFault, TopSettings, top_bundles
+from strategies.usage import weighted_usage, weighted_usages
+
+_WHY_NOTHING = {
+    "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
+    "NoLoadData": ("no-bundle-figures", "the fullest brokers report no bundles that may move"),
+}
+
+
+@dataclass(frozen=True)
+class LiveTransferShedder:
+    """Moves bundles from the fullest broker to the emptiest, and back in exchange, when usage is spread too far for long enough."""
+
+    settings: TransferSettings
+    weights: Weights
+    mode: Mode
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
+        """Forgets the averages of brokers that are gone."""
+        return only_active_ewmas(memory, active)
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round. In fixed mode the order of brokers and bundles in the view does not matter."""
+        judged, skips = self._judged(view)
+        averages = self._averages(judged, memory)
+        tops = _Tops(judged, self.settings, self.mode)
+        entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
+        stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling)
+        verdict = self._verdict(stores, memory.cluster.hits, fresh=any(broker.fresh for broker in judged))
+        memory = with_ewmas(memory, averages)
+        memory = Memory(memory.brokers, replace(memory.cluster, hits=verdict.hits))
+        decisions = tuple(_decision(move, stores, verdict) for move in verdict.moves)
+        return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
+
+    def _judged(self, view: ClusterView) -> tuple[list[BrokerLoad], list[Skip]]:
+        if self.mode == "parity":
+            return list(view.brokers), []
+        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
+        finite = [broker for broker in brokers if isfinite(self.usage(broker)) and isfinite(broker.figures.traffic.msg_throughput)]
+        lost = [broker.broker for broker in brokers if broker not in finite]
+        waiting = [broker.broker for broker in finite if broker.settling]
+        return [broker for broker in finite if not broker.settling], [*unusable(lost), *settling(waiting)]
+
+    def _averages(self, brokers: Sequence[BrokerLoad], memory: Memory) -> dict[str, float]:
+        """EWMA of usage; in fixed mode only a new sample advances it."""
+        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        averages, weight = {}, self.settings.history
+        for broker, usage in zip(brokers, usages, strict=True):
+            kept = memory.brokers.get(broker.broker)
+            old = None if kept is None else kept.ewma
+            if old is None or (self.mode == "fixed" and not isfinite(old)):
+                averages[broker.broker] = usage
+            else:
+                advances = broker.fresh or self.mode == "parity"
+                averages[broker.broker] = weight * old + (1 - weight) * usage if advances else old
+        return averages
+
+    def _verdict(self, stores: Stores, hits: int, *, fresh: bool) -> Verdict:
+        if self.mode == "parity":
+            return judge_as_java(stores, self.settings, hits)
+        return judge(stores, self.settings, hits, fresh=fresh)
+
+    def _left_alone(self, view: ClusterView, judged: Sequence[BrokerLoad], verdict: Verdict, tops: _Tops) -> list[Skip]:
+        if verdict.skipped is not None:
+            return [self._nothing(view.cluster, verdict)]
+        sources = {move.source for move in verdict.moves}
+        involved = sources | {move.destination for move in verdict.moves}
+        others = tuple(broker.broker for broker in judged if broker.broker not in involved)
+        skips = [Skip("broker", others, "not-at-the-ends", "other brokers are fuller or emptier, or the moves suffice")] if others else []
+        for broker in judged:
+            if broker.broker in sources:
+                skips += self._bundles_left_alone(broker, view, verdict, tops)
+        return skips
+
+    def _nothing(self, cluster: str, verdict: Verdict) -> Skip:
+        average, std = verdict.published or (0.0, 0.0)
+        spread = f"usage averages {points(average)} with a standard deviation of {points(std)}"
+        evidence = {"average": average, "std": std, "target_std": self.settings.target_std, "hits": verdict.hits}
+        if verdict.skipped == "HitCount" and verdict.hits == 0:
+            return Skip("cluster", (cluster,), "even", f"{spread}, and no broker is far too full or too empty", None, evidence)
+        if verdict.skipped == "HitCount":
+            text = f"{spread}: uneven in {verdict.hits} rounds in a row, and it takes more than {self.settings.hit_count}"
+            return Skip("cluster", (cluster,), "waiting-for-hits", text, None, evidence)
+        code, text = _WHY_NOTHING.get(verdict.skipped or "", ("nobody-to-judge", "fewer than two brokers can be judged"))
+        return Skip("cluster", (cluster,), code, text, None, evidence)
+
+    def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: Verdict, tops: _Tops) -> list[Skip]:
+        moving = {move.bundle for move in verdict.moves if move.source == broker.broker}
+        taken = {move.bundle for move in verdict.moves} - moving
+        found = candidates(broker.bundles, view.cooling - moving, self.mode, taken)
+        staying = [name for row in found.rows if (name := broker.bundles.names[row]) not in moving]
+        offered = {top.bundle for top in tops.get(broker.broker, ())}
+        excluded = [name for name in staying if self.settings.is_excluded(name)]
+        light = [name for name in staying if name not in offered and name not in excluded]
+        rest = [name for name in staying if name in offered and name not in excluded]
+        return [
+            *must_stay(broker.broker, found),
+            *bundles_left_alone(broker.broker, "excluded-namespace", "its namespace is one of those that stay", excluded),
+            *bundles_left_alone(broker.broker, "not-among-the-heaviest", "it carries nothing, or others carry more", light),
+            *bundles_left_alone(broker.broker, "not-needed", "what moves suffices, or its move would be too much", rest),
+        ]
+
+
+class _Tops(Mapping[str, Sequence[TopBundle]]):
+    """Top lists by broker, each made when somebody looks."""
+
+    def __init__(self, brokers: Sequence[BrokerLoad], settings: TransferSettings, mode: Mode) -> None:
+        self._brokers = {broker.broker: broker for broker in brokers}
+        self._settings, self._mode = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), mode
+        self._made: dict[str, tuple[TopBundle, ...]] = {}
+
+    def __getitem__(self, broker: str) -> tuple[TopBundle, ...]:
+        if broker not in self._made:
+            self._made[broker] = self._make(self._brokers[broker])
+        return self._made[broker]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._brokers)
+
+    def __len__(self) -> int:
+        return len(self._brokers)
+
+    def _make(self, broker: BrokerLoad) -> tuple[TopBundle, ...]:
+        loads = broker.bundles
+        stats = BundleStats(loads.names, loads.current, loads.topics, loads.sessions)
+        rows = top_bundles(stats, PoliciesView(), self._settings, self._mode)
+        throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
+        return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
+
+
+def _entry(broker: BrokerLoad, average: float, now_ms: int) -> BrokerEntry:
+    throughput = broker.figures.traffic.msg_throughput
+    return BrokerEntry(average, throughput, throughput, now_ms)
+
+
+def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
+    average, std = verdict.published or (0.0, 0.0)
+    source = stores.brokers[move.source]
+    spread = f"usage averages {points(average)} with a standard deviation of {points(std)}"
+    goes = f"{mib(move.throughput)} leave with this bundle for {move.destination or 'a broker that placement picks'}"
+    if move.swapped:
+        code, text = "swap", f"{move.source} gets heavier bundles from {move.destination} and gives lighter ones back: {goes}"
+    elif move.reason == "Underloaded":
+        code, text = "underloaded", f"{spread}, and a broker is far below it while {move.source} is at {points(source.usage)}: {goes}"
+    else:
+        code, text = "overloaded", f"{spread}, and {move.source} is at {points(source.usage)}: {goes}"
+    evidence = {"average": average, "std": std, "usage": source.usage, "bundle_throughput": move.throughput}
+    return Decision(move.bundle, move.source, move.destination, code, text, evidence)

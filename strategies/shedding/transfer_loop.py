@@ -1,0 +1,175 @@
+"""The heart of TransferShedder in both modes: is the cluster uneven, and which bundles change places between its two ends.
+
+Source of the rule: `TransferShedder.findBundlesForUnloading` of Pulsar 4.2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from strategies.pulsar_version import before
+from strategies.settings import Mode
+from strategies.shedding.transfer_rule import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
+from strategies.system_bundles import is_system_bundle
+
+#: A swap must leave the fuller broker below this part of its traffic.
+_SWAP_WORTH_IT = 0.75
+
+
+@dataclass
+class Loop:
+    """The walk from both ends of `ranked` (brokers by usage, emptiest first) inwards."""
+
+    stores: Stores
+    settings: TransferSettings
+    mode: Mode
+    ranked: Sequence[str]
+    statistics: Statistics
+    moves: list[Move] = field(default_factory=list)
+    without_data: int = 0
+    too_few_bundles: int = 0
+
+    def __post_init__(self) -> None:
+        self._lowest, self._highest, self._gave = 0, len(self.ranked) - 1, 0
+
+    def reason(self) -> Reason | None:
+        """Why the two ends should exchange something now, or None when the cluster is even enough."""
+        if self.statistics.std > self.settings.target_std:
+            return "Overloaded"
+        if self._is_underloaded():
+            return "Underloaded"
+        return "Overloaded" if self._is_overloaded() else None
+
+    def run(self) -> None:
+        """Pairs both ends until the cluster is even enough or enough brokers gave."""
+        while self._gave < self.settings.max_brokers and self._lowest < self._highest:
+            reason = self.reason()
+            if reason is None:
+                break
+            fullest, emptiest = self.ranked[self._highest], self.ranked[self._lowest]
+            self._highest -= 1
+            self._exchange(fullest, emptiest, reason)
+
+    def skipped(self) -> Reason | None:
+        """Why nothing moves after all."""
+        if self.moves:
+            return None
+        return "NoLoadData" if self.without_data else "NoBundles" if self.too_few_bundles else "HitCount"
+
+    def _is_underloaded(self) -> bool:
+        least = self.stores.brokers[self.ranked[self._lowest]]
+        part = min(0.5, max(0.0, self.settings.target_std / 2.0))
+        if least.usage < self.statistics.average * part:
+            return True
+        if before(self.settings.pulsar_version, "3.3") and self.mode == "parity":
+            return False
+        most = self.stores.brokers[self.ranked[self._highest]]
+        return least.throughput_average < most.throughput_average * part
+
+    def _is_overloaded(self) -> bool:
+        usage = self.stores.brokers[self.ranked[self._highest]].usage
+        return usage > self.settings.overload_percent / 100.0 and usage > self.statistics.average + self.settings.target_std
+
+    def _exchange(self, fullest: str, emptiest: str, reason: Reason) -> None:
+        bundles = self.stores.top.get(fullest, ())
+        if len(bundles) < 2:
+            self.without_data += not bundles
+            self.too_few_bundles += len(bundles)
+            return
+        exchange = Exchange(self, fullest, emptiest, reason)
+        exchange.run(bundles)
+        if not exchange.marked > 0:
+            self.too_few_bundles += 1
+            return
+        most, least = exchange.most, exchange.least
+        moved = quotient((exchange.marked - exchange.gained) * most.usage, most.throughput)
+        self.statistics = self.statistics.after(most.usage, least.usage, moved)
+        self._gave += 1
+        self._lowest += 1
+
+
+class Exchange:
+    """One pair of brokers. `marked`: bytes/s that leave the fuller one, `gained`: what swaps bring back to it."""
+
+    def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: Reason) -> None:
+        self._loop, self._fullest, self._emptiest, self._reason = loop, fullest, emptiest, reason
+        self.most: BrokerEntry = loop.stores.brokers[fullest]
+        self.least: BrokerEntry = loop.stores.brokers[emptiest]
+        self.marked = self.gained = 0.0
+        self._back: Iterator[TopBundle] | None = iter(loop.stores.top[emptiest]) if emptiest in loop.stores.top else None
+
+    def run(self, bundles: Sequence[TopBundle]) -> None:
+        """Lightest first, until the next one would be too much and no swap makes room for it; one always stays."""
+        remaining = len(bundles)
+        enough = self._enough()
+        for top in bundles:
+            if not self._may_leave(top.bundle):
+                continue
+            if remaining <= 1:
+                break
+            if top.throughput == 0 and self._skips_idle():
+                continue
+            swaps: list[TopBundle] = []
+            if self.marked - self.gained + top.throughput > enough:
+                found = self._swap(top)
+                if found is None:
+                    break
+                swaps = found
+            self._emit(top, swaps)
+            remaining -= 1
+
+    def _enough(self) -> float:
+        """Throughput whose move makes both brokers equally full, if usage follows traffic."""
+        difference = (self.most.usage - self.least.usage) / 2
+        if self._loop.mode == "fixed" and not self.most.usage > 0:
+            return (self.most.throughput - self.least.throughput) / 2
+        return quotient(self.most.throughput * difference, self.most.usage)
+
+    def _emit(self, top: TopBundle, swaps: Sequence[TopBundle]) -> None:
+        moves, settings = self._loop.moves, self._loop.settings
+        moves += [Move(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
+        destination = self._emptiest if settings.transfer else None
+        moves.append(Move(self._fullest, top.bundle, destination, self._reason, top.throughput))
+        self.marked += top.throughput
+        if self._loop.mode == "fixed" or settings.debug:
+            self.gained += sum((swap.throughput for swap in swaps), 0.0)
+
+    def _swap(self, top: TopBundle) -> list[TopBundle] | None:
+        """Bundles of the emptier broker that may come back in exchange, or None where no exchange helps."""
+        if not self._loop.settings.transfer or self._back is None:
+            return None
+        limit = self.most.throughput
+        fuller = limit - self.marked + self.gained - top.throughput
+        emptier = self.least.throughput + self.marked - self.gained + top.throughput
+        swaps: list[TopBundle] = []
+        for swap in self._back:
+            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._skips_idle()):
+                continue
+            if fuller + swap.throughput < limit and emptier - swap.throughput < limit:
+                swaps.append(swap)
+                fuller, emptier = fuller + swap.throughput, emptier - swap.throughput
+                if emptier <= fuller < limit * _SWAP_WORTH_IT:
+                    return swaps
+        return None
+
+    def _may_leave(self, bundle: str) -> bool:
+        return self._is_movable(bundle, every_check=True) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
+
+    def _may_come_back(self, bundle: str, leaving: str) -> bool:
+        every_check = self._loop.mode == "fixed"
+        if every_check and bundle == leaving:
+            return False
+        return self._is_movable(bundle, every_check=every_check) and self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
+
+    def _is_movable(self, bundle: str, *, every_check: bool) -> bool:
+        loop = self._loop
+        if not every_check:
+            return True
+        if loop.mode == "fixed" and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
+            return False
+        excludes = loop.mode == "fixed" or not before(loop.settings.pulsar_version, "4.0")
+        return bundle not in loop.stores.cooling and not (excludes and loop.settings.is_excluded(bundle))
+
+    def _skips_idle(self) -> bool:
+        return self._loop.mode == "fixed" or not before(self._loop.settings.pulsar_version, "3.3")

@@ -1,0 +1,96 @@
+"""TransferShedder in the live round: from brokers' reports to decisions with destinations, and reasons for what stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from strategies.model import BrokerLoad, ClusterView, Shedding
+from strategies.settings import Mode
+from strategies.shedding.registry import shedder
+from strategies.shedding.transfer_rule import TransferSettings
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, view
+
+X1 = (
+    broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),
+    broker("b2", 30.0, 30.0, bundles(5, 8, first=4)),
+    broker("b3", 20.0, 20.0, bundles(4, 6, first=8)),
+)
+
+
+def rounds(*views: ClusterView, mode: Mode = "fixed", settings: TransferSettings | None = None) -> list[Shedding]:
+    return play(shedder("transfer", settings, WEIGHTS, mode), *views)
+
+
+def at_once(*brokers: BrokerLoad, settings: TransferSettings | None = None, cooling: tuple[str, ...] = ()) -> Shedding:
+    return rounds(view(*brokers, cooling=cooling), settings=settings or TransferSettings(hit_count=0))[0]
+
+
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_the_fourth_uneven_round_moves(mode: Mode) -> None:
+    found = rounds(*[view(*X1)] * 4, mode=mode)
+    assert [codes(round_).get("c") for round_ in found] == ["waiting-for-hits"] * 3 + [None]
+    assert picked(found[3]) == {"b1:1": [ns(0), ns(1), ns(2)]}
+    assert {decision.destination for decision in found[3].decisions} == {"b3:1"}
+    assert found[3].memory.cluster.hits == 0
+    assert codes(found[3]) == {"b2:1": "not-at-the-ends", ns(3): "not-needed"}
+
+
+def test_a_decision_reads_as_a_sentence() -> None:
+    assert at_once(*X1).decisions[0].text == (
+        "usage averages 46.7 % with a standard deviation of 30.9 %, and b1:1 is at 90.0 %: 2.0 MiB/s leave with this bundle for b3:1"
+    )
+
+
+def test_swaps_name_both_directions() -> None:
+    round_ = at_once(broker("b1", 90.0, 100.0, bundles(45, 55)), broker("b2", 10.0, 20.0, bundles(5, 15, first=2)))
+    assert [(decision.bundle, decision.destination, decision.code) for decision in round_.decisions] == [
+        (ns(2), "b1:1", "swap"),
+        (ns(0), "b2:1", "overloaded"),
+    ]
+
+
+def test_usage_is_averaged_and_only_new_samples_count() -> None:
+    first, second = broker("b1", 80.0), broker("b1", 50.0)
+    other, same = broker("b2", 50.0), broker("b1", 50.0, fresh=False)
+    found = rounds(view(first, other), view(second, other), view(same, other))
+    assert [ewmas(round_)["b1:1"] for round_ in found] == pytest.approx([0.8, 0.77, 0.77])
+
+
+def test_only_the_heaviest_bundles_are_looked_at() -> None:
+    loads = bundles(*range(1, 13))
+    round_ = at_once(broker("b1", 90.0, 78.0, loads), broker("b2", 10.0))
+    assert picked(round_)["b1:1"][0] == ns(2)
+    assert {name for name, code in codes(round_).items() if code == "not-among-the-heaviest"} == {ns(0), ns(1)}
+
+
+def test_excluded_namespaces_system_bundles_and_cooling_ones_stay() -> None:
+    owned = {"pulsar/b1:8080/0x0_0xf": Load(3.0), "quiet/ns/0x0_0xf": Load(4.0), **bundles(5, 6, 7, 60)}
+    settings = TransferSettings(hit_count=0, excluded_namespaces="quiet/ns")
+    round_ = at_once(broker("b1", 90.0, 100.0, owned), broker("b2", 10.0), settings=settings, cooling=(ns(0),))
+    assert picked(round_) == {"b1:1": [ns(1), ns(2)]}
+    assert codes(round_) == {
+        "pulsar/b1:8080/0x0_0xf": "system-bundle",
+        "quiet/ns/0x0_0xf": "excluded-namespace",
+        ns(0): "cooling-down",
+        ns(3): "not-needed",
+    }
+
+
+def test_settling_brokers_are_neither_end() -> None:
+    hot = broker("b1", 99.0, 100.0, bundles(10, 20), settling=True)
+    round_ = at_once(hot, broker("b2", 90.0, 90.0, bundles(5, 10, 75, first=4)), broker("b3", 5.0, 5.0))
+    assert set(picked(round_)) == {"b2:1"}
+    assert codes(round_)["b1:1"] == "settling"
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        ((broker("b1", 50.0, 50.0, bundles(25, 25)), broker("b2", 50.0, 50.0)), "even"),
+        ((broker("b1", 90.0, 50.0, bundles(50)), broker("b2", 10.0, 10.0)), "too-few-bundles"),
+        ((broker("b1", 90.0, 50.0), broker("b2", 10.0, 10.0)), "no-bundle-figures"),
+        ((broker("b1", 90.0, 50.0),), "nobody-to-judge"),
+    ],
+)
+def test_a_round_that_moves_nothing_says_why(seen: tuple[BrokerLoad, ...], code: str) -> None:
+    assert codes(at_once(*seen)) == {"c": code}
