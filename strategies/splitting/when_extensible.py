@@ -119,9 +119,9 @@ class _Look:
         elif any(_same_split(namespace, range_, other, self.mode) for other in self.around.splitting):
             self.skips.append(Skip("bundle", (bundle,), "being-split", "is being split already", self.around.broker))
         else:
-            self.cut(row, range_, self.around.cut(bundle))
+            self.cut(row, self.around.cut(bundle))
 
-    def cut(self, row: int, range_: KeyRange, boundaries: Cuts | SplitFault) -> None:
+    def cut(self, row: int, boundaries: Cuts | SplitFault) -> None:
         bundle = self.stats.names[row]
         if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
             self.failed.append(bundle)
