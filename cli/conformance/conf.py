@@ -16,7 +16,7 @@ _BANDWIDTH = ("loadBalancerBandwidthInResourceWeight", "loadBalancerBandwidthOut
 def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
     """Settings of a dataclass from Pulsar's keys; keys that are not named keep their default, keys of others are ignored.
 
-    Raises SettingsError for a value that is neither a number nor a truth value.
+    Raises SettingsError for a value that is neither a number nor a truth value nor a list of names.
     """
     given = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
@@ -38,6 +38,7 @@ def weights_of(conf: Mapping[str, Any]) -> Weights:
 
 
 def _plain(key: str, value: Any) -> float | bool | str:
+    """The value as a settings class takes it; a list of names as the text it is in broker.conf."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if isinstance(value, int | float):

@@ -29,7 +29,7 @@ def judge_as_java(stores: Stores, settings: TransferSettings, hits: int) -> Verd
         return Verdict((), "HitCount", hits, found, published, over)
     loop.run()
     # Java keeps decisions in a set, so a bundle that is listed twice is decided once.
-    moves = tuple(dict.fromkeys(loop.moves))
+    moves = tuple({(move.source, move.bundle, move.destination, move.reason): move for move in loop.moves}.values())
     return Verdict(moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over)
 
 

@@ -144,6 +144,13 @@ def test_x17_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
     assert moved(judge(seen, AT_ONCE, 0)) == [*swapped, ("b1", 10, "b2")]
 
 
+def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
+    seen = stores((95, 100, (5, 6, 89)), (20, 10, ()))
+    twice = replace(seen, top={"b1:1": [TopBundle(ns(0), 5.0 * MIB), TopBundle(ns(0), 6.0 * MIB), TopBundle(ns(1), 89.0 * MIB)]})
+    assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
+    assert [move.bundle for move in judge(twice, AT_ONCE, 0).moves] == [ns(0)]
+
+
 def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
     for seen in (X1, UNEVEN["X2"][0], UNEVEN["X6"][0], UNEVEN["X7"][0], UNEVEN["X8"][0]):
         assert moved(judge(seen, DEFAULT, 3)) == moved(judge_as_java(seen, DEFAULT, 3))
