@@ -47,7 +47,7 @@ check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy $(CHECKED)
-	@$(VENV)/bin/python -m pytest -q -m "not spark and not slow" $(FAST) $(ARGS)
+	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow" $(FAST) $(ARGS)
 
 .PHONY: format
 format: $(STAMP) ## rewrite the code the way `make check` wants it

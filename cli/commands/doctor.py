@@ -67,9 +67,7 @@ def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Set
     try:
         settings = options.settings(config, overrides)
     except SettingsError as error:
-        return None, [
-            Finding("settings", "fail", complaint, "correct it where it stands") for complaint in error.complaints
-        ]
+        return None, [Finding("settings", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
     given = sum(entry.kind != "default" for entry in settings.entries)
     return settings, [ok("settings", f"valid, {given} of {len(settings.entries)} given{f' ({config})' if config else ''}")]
 
