@@ -19,6 +19,8 @@ from strategies.model import Command, Round
 
 Kind = Literal["commands", "rounds"]
 T = TypeVar("T")
+#: What the first part of a line may look like.
+TORN = frozenset({"not-json", "not-utf8", "not-object"})
 #: Records of our own topics are as large as the cluster makes them.
 _LIMITS = WireLimits(max_record_bytes=2**40)
 
@@ -62,11 +64,20 @@ def read_history(rounds: str, commands: str) -> History:
 
 
 def _decoded(kind: Kind, source: str, decode: Callable[[bytes], T]) -> Iterator[T]:
+    """Passes over torn lines between whole ones: a job that was killed in an append leaves one, and publishes its record again."""
+    torn, whole = "", False
     for number, value in enumerate(_values(kind, source), start=1):
         try:
-            yield decode(value)
+            record = decode(value)
         except WireError as error:
-            raise SinkError(f"{source}: record {number} is none of the {kind} topic: {error.text}") from error
+            torn = torn or f"{source}: record {number} is none of the {kind} topic: {error.text}"
+            if error.code not in TORN:
+                raise SinkError(torn) from error
+            continue
+        whole = True
+        yield record
+    if torn and not whole:
+        raise SinkError(torn)
 
 
 def _values(kind: Kind, source: str) -> Iterable[bytes]:

@@ -144,3 +144,19 @@ def test_one_cluster_of_two(tmp_path: Path) -> None:
 
     assert [line for line in both.out.splitlines() if line.startswith("round ")][1:] == one.out.splitlines()[:1]
     assert (other.code, other.err) == (1, "error: z: no such cluster; there are a, b\n")
+
+
+def test_a_line_that_a_killed_job_left_behind_hides_nothing(replayed: Path) -> None:
+    whole = explained(replayed, 1)
+    for kind in ("rounds", "commands"):
+        file = replayed / f"{kind}.jsonl"
+        first, *rest = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join([first[:100], b"\n", first, *rest]))
+    assert explained(replayed, 1) == whole
+
+
+def test_a_file_that_holds_no_records_at_all_is_named(replayed: Path) -> None:
+    (replayed / "rounds.jsonl").write_text("these are\nno records\n")
+    answer = explained(replayed, 1)
+    assert answer.code == 1
+    assert "record 1 is none of the rounds topic" in answer.err
