@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
+import numpy as np
+
 from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
@@ -149,7 +151,8 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
         loads = broker.bundles
         stats = BundleStats(loads.names, loads.current, loads.topics, loads.sessions)
         rows = top_bundles(stats, PoliciesView(), self._settings, self._mode)
-        throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
+        with np.errstate(over="ignore", invalid="ignore"):
+            throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
         return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
 
 
