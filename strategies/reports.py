@@ -109,9 +109,10 @@ def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: St
     if history is None:
         arrived, after = set(newest.names), first_history(newest, open_round)
     else:
-        arrived = set(newest.names) - set(history.newest.names) if newest.names != history.newest.names else set()
-        after = history.after(newest, open_round)
-        state = _hand_over(history.departing(newest), broker, state, store) if newest.names != history.newest.names else state
+        arrived, after = set(), history.after(newest, open_round)
+        if newest.names != history.newest.names:
+            arrived = set(newest.names) - set(history.newest.names)
+            state = _hand_over(history.departing(newest), broker, state, store)
     if arrived:
         after, state = _take_in(broker, arrived, after, state)
     store.put_table(broker, after.pack())
