@@ -7,6 +7,7 @@ from typing import Literal
 
 from sinks.encoding import encode_command, encode_rejected, encode_round
 from sinks.origin import unpack_origin
+from sinks.signing import SigningKey
 from strategies.errors import WireError
 from strategies.model import Command, Event, Round
 
@@ -20,10 +21,11 @@ class OutputRow:
     value: bytes
 
 
-def event_row(event: Event) -> OutputRow:
-    """A command, a round, or a record that the engine understood and could not use."""
+def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
+    """A command (signed where there is a key), a round, or a record that the engine understood and could not use."""
     if isinstance(event, Command):
-        return OutputRow("commands", event.cluster, encode_command(event))
+        record = encode_command(event)
+        return OutputRow("commands", event.cluster, record if key is None else key.sign(record))
     if isinstance(event, Round):
         return OutputRow("rounds", event.cluster, encode_round(event))
     return rejected_row(WireError(event.code, event.text), event.record.origin, event.record.cluster)

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.signing import signing_key
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
@@ -100,6 +101,10 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
         if folder in folders:
             complaints.append(f"topics.{name}: is the same topic as topics.{folders[folder]}; every topic needs its own")
         folders.setdefault(folder, name)
+    try:
+        signing_key(job.signing)
+    except SettingsError as error:
+        complaints += error.complaints
     if complaints:
         raise SettingsError(complaints)
 
@@ -107,7 +112,7 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
     """The query itself: from columns of `RECORDS` to columns of `OUTPUT`."""
     packed = records.mapInArrow(decoder(job.wire), PACKED)
-    return packed.groupBy("cluster").transformWithState(ClusterProcessor(engine), OUTPUT, "Update", "None")
+    return packed.groupBy("cluster").transformWithState(ClusterProcessor(engine, job.signing), OUTPUT, "Update", "None")
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:

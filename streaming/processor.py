@@ -10,6 +10,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from sinks.outputs import OutputRow, event_row
+from sinks.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.packing import unpack_record
 from strategies.store import StateStore
@@ -31,18 +32,21 @@ OUTPUT = StructType(
 class ClusterProcessor(StatefulProcessor):
     """One call per cluster and micro-batch. Spark makes a new copy for every task: nothing but settings lives here."""
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, signing: SigningSettings = SigningSettings()) -> None:
         self._settings = settings
+        self._signing = signing
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
+        # Read where it is used: the key itself never travels with the job.
+        self._key = signing_key(self._signing)
         self._brokers = handle.getMapState("brokers", BROKER_KEY, BROKER_VALUE)
         self._tables = handle.getMapState("tables", BROKER_KEY, TABLE_VALUE)
         self._cluster = handle.getValueState("cluster", CLUSTER_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         store = SparkStore(self._brokers, self._tables, self._cluster)
-        outputs = list(fold(self._engine, unpack_entries(row.packed for row in rows), key[0], store))
+        outputs = list(fold(self._engine, unpack_entries(row.packed for row in rows), key[0], store, self._key))
         store.flush()
         return iter([Row(kind=row.kind, key=row.key, value=row.value, seq=seq) for seq, row in enumerate(outputs)])
 
@@ -50,10 +54,10 @@ class ClusterProcessor(StatefulProcessor):
         pass
 
 
-def fold(engine: Engine, entries: Iterable[Entry], cluster: str, store: StateStore) -> Iterator[OutputRow]:
-    """Output rows of a cluster's entries, in their order."""
+def fold(engine: Engine, entries: Iterable[Entry], cluster: str, store: StateStore, key: SigningKey | None = None) -> Iterator[OutputRow]:
+    """Output rows of a cluster's entries, in their order; commands are signed where there is a key."""
     for entry in entries:
         if entry.rejected:
             yield OutputRow("rejected", cluster, entry.data)
         else:
-            yield from map(event_row, engine.fold(unpack_record(entry.data), store))
+            yield from (event_row(event, key) for event in engine.fold(unpack_record(entry.data), store))

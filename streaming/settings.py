@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sinks.limits import WireLimits
+from sinks.signing import SigningSettings
 from strategies.settings import Setting
 
 
@@ -47,3 +48,4 @@ class JobSettings:
     progress_file: Annotated[str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")] = ""
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
+    signing: SigningSettings = SigningSettings()

@@ -47,5 +47,8 @@ class CommandRecord(Struct, frozen=True):
     algorithm: Annotated[str, Meta(description="split only: Pulsar's name of the split algorithm")] | UnsetType = UNSET
     limits: Annotated[dict[str, Any], Meta(description="throttle only: advice")] | UnsetType = UNSET
     sig: (
-        Annotated[str, Meta(description="HMAC-SHA256 (hex) over the record without this field; only where a key is configured")] | UnsetType
+        Annotated[
+            str, Meta(description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last one, if there is a key")
+        ]
+        | UnsetType
     ) = UNSET

@@ -1,0 +1,73 @@
+"""A consumer of a file topic: how far it has come stands in a small file, which is replaced as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sinks.file_topic import FileTopicReader, TopicRecord
+from sinks.limits import DEFAULT_LIMITS, WireLimits
+from sinks.position import Position
+from sinks.segments import Offset
+from strategies.errors import SinkError
+
+_LOOK_EVERY_S = 0.02
+
+
+class FileConsumer:
+    """Reads on from where `group` committed last. One process at a time per group and folder."""
+
+    def __init__(self, folder: Path, topic: str, group: str, positions: Path, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        """`positions`: the folder of position files; created. Raises SinkError."""
+        self._reader = FileTopicReader(folder, topic, limits)
+        self._topic = topic
+        self._file = positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
+        self._next = self._committed()
+        self._behind: dict[Position, Offset] = {}
+
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
+        """The next records; none when nothing came within `timeout_s`. Raises SinkError."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            records, after = self._reader.read(self._next, max_records)
+            if records or time.monotonic() >= deadline:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        self._next = after
+        starts = [Offset(record.position.partition, record.position.offset) for record in records]
+        self._behind.update(zip((record.position for record in records), [*starts[1:], after], strict=True) if records else ())
+        return records
+
+    def commit(self, record: TopicRecord) -> None:
+        """The next start goes on behind this record; on the disk when this returns. Raises SinkError."""
+        behind = self._behind[record.position]
+        self._behind = {position: offset for position, offset in self._behind.items() if offset > behind}
+        text = json.dumps({"v": 1, "topic": self._topic, "segment": behind.segment, "byte": behind.byte})
+        part = self._file.with_suffix(".part")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._file)
+        except OSError as error:
+            raise SinkError(f"{self._file} cannot be written ({error.strerror}); make room, or let this user write there.") from error
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _committed(self) -> Offset | None:
+        try:
+            tree = json.loads(self._file.read_text("utf-8"))
+            return Offset(int(tree["segment"]), int(tree["byte"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SinkError(
+                f"{self._file} is no position ({error}); delete it to begin with the oldest record of {self._topic} again."
+            ) from error

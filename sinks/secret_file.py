@@ -1,0 +1,39 @@
+"""Secrets stand in files of their own; what is read from one never shows itself in texts, reprs or tracebacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strategies.errors import SettingsError
+
+_LARGEST = 64 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Bytes that nobody prints by accident; `reveal` hands them out."""
+
+    _value: bytes = field(repr=False)
+
+    def reveal(self) -> bytes:
+        """The bytes themselves, for the one call that needs them."""
+        return self._value
+
+    def __str__(self) -> str:
+        return "Secret(…)"
+
+
+def read_secret(path: str, setting: str) -> Secret:
+    """The file's content without white space around it; `setting` is the dotted path that named the file. Raises SettingsError."""
+    try:
+        with Path(path).open("rb") as file:
+            value = file.read(_LARGEST + 1).strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no legal name of a file"
+        raise SettingsError([f"{setting}: {path} cannot be read ({reason}); name a file that this user may read"]) from None
+    if not value:
+        raise SettingsError([f"{setting}: {path} is empty; put the secret into it"])
+    if len(value) > _LARGEST:
+        raise SettingsError([f"{setting}: {path} is larger than {_LARGEST} bytes, so it is not the secret; name the right file"])
+    return Secret(value)

@@ -1,0 +1,62 @@
+"""Signatures of commands: HMAC-SHA256 over the record's bytes, appended as their last field."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from sinks.secret_file import Secret, read_secret
+from strategies.errors import SettingsError
+from strategies.settings import Setting
+
+#: A key that can be guessed protects nothing.
+SHORTEST_KEY = 16
+_SIGNED = re.compile(rb'(?P<body>\{.*),"sig":"(?P<sig>[0-9a-f]{64})"\}', re.DOTALL)
+
+Verdict = Literal["signed", "unsigned", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class SigningSettings:
+    """Whether commands are signed, and must be."""
+
+    key_file: Annotated[
+        str,
+        Setting("File with the key that the job signs commands with and executors demand; empty = unsigned", ""),
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """Signs records and checks signatures."""
+
+    secret: Secret
+
+    def sign(self, record: bytes) -> bytes:
+        """A command's canonical bytes (an object without `sig`) with the signature as their last field."""
+        return b'%b,"sig":"%b"}' % (record[:-1], self._mac(record))
+
+    def check(self, record: bytes) -> Verdict:
+        """Whether the bytes as they were received are signed with this key; `sig` must be the last field, as `sign` writes it."""
+        match = _SIGNED.fullmatch(record.strip())
+        if match is None:
+            return "wrong" if b'"sig"' in record else "unsigned"
+        return "signed" if hmac.compare_digest(self._mac(match["body"] + b"}"), match["sig"]) else "wrong"
+
+    def _mac(self, record: bytes) -> bytes:
+        return hmac.new(self.secret.reveal(), record, hashlib.sha256).hexdigest().encode()
+
+
+def signing_key(settings: SigningSettings) -> SigningKey | None:
+    """The key of the settings; None where none is configured. Raises SettingsError."""
+    if not settings.key_file:
+        return None
+    secret = read_secret(settings.key_file, "signing.key_file")
+    if len(secret.reveal()) < SHORTEST_KEY:
+        raise SettingsError(
+            [f"signing.key_file: {settings.key_file} holds fewer than {SHORTEST_KEY} bytes; write one with: openssl rand -hex 32"]
+        )
+    return SigningKey(secret)

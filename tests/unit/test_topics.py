@@ -1,0 +1,80 @@
+"""Consumers and publishers of file topics: in order, nothing lost, and after a restart on from what was committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinks.topic_uri import file_topic_uri
+from sinks.topics import Consumer, open_consumer, open_publisher
+from strategies.errors import SinkError
+
+
+def consumer(folder: Path, group: str = "executor") -> Consumer:
+    return open_consumer(file_topic_uri(folder / "topic"), group, folder / "positions")
+
+
+def publish(folder: Path, *values: bytes) -> None:
+    publisher = open_publisher(file_topic_uri(folder / "topic"))
+    for value in values:
+        publisher.publish("c", value)
+    publisher.flush()
+    publisher.close()
+
+
+def polled(one: Consumer, most: int = 10) -> list[bytes]:
+    return [record.value for record in one.poll(most, 0)]
+
+
+def test_what_was_polled_and_not_committed_comes_again_after_a_restart(tmp_path: Path) -> None:
+    publish(tmp_path, b"1", b"2", b"3")
+    first = consumer(tmp_path)
+    records = first.poll(2, 0)
+    first.commit(records[0])
+
+    assert polled(first) == [b"3"]
+    assert polled(consumer(tmp_path)) == [b"2", b"3"]
+
+
+def test_groups_do_not_know_of_each_other(tmp_path: Path) -> None:
+    publish(tmp_path, b"1")
+    one = consumer(tmp_path)
+    one.commit(one.poll(1, 0)[0])
+
+    assert polled(consumer(tmp_path)) == []
+    assert polled(consumer(tmp_path, "other")) == [b"1"]
+
+
+def test_a_topic_that_is_not_there_yet_is_empty_and_fills(tmp_path: Path) -> None:
+    one = consumer(tmp_path)
+    assert polled(one) == []
+
+    publish(tmp_path, b"1")
+
+    assert polled(one) == [b"1"]
+
+
+def test_the_unended_line_of_a_finished_segment_can_be_committed(tmp_path: Path) -> None:
+    topic = tmp_path / "topic"
+    topic.mkdir()
+    (topic / "segment-00000000.jsonl").write_bytes(b"1\ntorn")
+    (topic / "segment-00000001.jsonl").write_bytes(b"2\n")
+    one = consumer(tmp_path)
+    records = one.poll(2, 0)
+    assert [record.value for record in records] == [b"1", b"torn"]
+
+    one.commit(records[1])
+
+    assert polled(consumer(tmp_path)) == [b"2"]
+
+
+def test_a_broken_position_is_told_with_its_remedy(tmp_path: Path) -> None:
+    publish(tmp_path, b"1")
+    one = consumer(tmp_path)
+    one.commit(one.poll(1, 0)[0])
+    (file,) = (tmp_path / "positions").iterdir()
+    file.write_text("{", "utf-8")
+
+    with pytest.raises(SinkError, match="delete it to begin with the oldest record"):
+        consumer(tmp_path)
