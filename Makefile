@@ -22,7 +22,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## make or renew .venv (every target that needs it does this by itself)
@@ -59,8 +59,17 @@ golden: $(STAMP) ## rewrite the expected print-outs of tests/golden; read the di
 	@$(VENV)/bin/python -m pytest -q tests/golden --golden-rewrite $(ARGS)
 
 .PHONY: bench
-bench: $(STAMP) ## microseconds per report, milliseconds per round, in the plain loop and through Spark
+bench: $(STAMP) ## milliseconds per decision; per report and per round, in the plain loop and through Spark (ARGS go to the latter)
+	@$(VENV)/bin/python -m benchmarks.decisions
 	@$(RUN)/python -m benchmarks.rounds $(ARGS)
+
+.PHONY: bench-decisions
+bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 100, 1,000 and 5,000 brokers (ARGS="…" go to it)
+	@$(VENV)/bin/python -m benchmarks.decisions $(ARGS)
+
+.PHONY: bench-java
+bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
+	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)
 
 .PHONY: zip
 zip: dist/pulsar-rebalancer-py-files.zip ## the py-files zip for spark-submit

@@ -14,7 +14,13 @@ import pytest
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.layers import LAYERS
 
-TARGETS = ("demo", "test", "check", "bench", "golden", "zip", "test-long", "clean", "setup")
+TARGETS = ("demo", "test", "check", "bench", "bench-decisions", "bench-java", "golden", "zip", "test-long", "clean", "setup")
+BENCHMARKS = (
+    ("bench", "benchmarks.rounds"),
+    ("bench", "benchmarks.decisions"),
+    ("bench-decisions", "benchmarks.decisions"),
+    ("bench-java", "benchmarks.java_decisions"),
+)
 
 
 def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
@@ -84,8 +90,9 @@ def test_a_target_of_make_exists(target: str) -> None:
 def test_make_runs_what_exists() -> None:
     assert "rebalancer demo" in run("make", "--dry-run", "demo").stdout
     assert unknown_options(("rebalancer", "demo")) == []
-    assert "-m benchmarks.rounds" in run("make", "--dry-run", "bench").stdout
-    assert importlib.util.find_spec("benchmarks.rounds") is not None
+    for target, module in BENCHMARKS:
+        assert f"-m {module}" in run("make", "--dry-run", target).stdout
+        assert importlib.util.find_spec(module) is not None
     assert "--golden-rewrite" in run(sys.executable, "-m", "pytest", "tests/golden", "--help").stdout
 
 

@@ -1,0 +1,166 @@
+"""`python -m benchmarks.decisions`: what one decision costs, for every strategy in both modes and clusters of several sizes.
+
+Timed is what stands between the packed state of the live job and the strategy's answer: the view is made, the strategy picks, and only
+the tables that it asks for are unpacked. CPU time; every call starts from a fresh view. Compare how it grows with how the cluster grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from time import thread_time
+from types import MappingProxyType
+
+from benchmarks.bench_input import CLUSTER, NOW_MS, Cluster, Size, cluster
+from benchmarks.figures import Sample, sample, table
+from strategies.averages import unpack_history
+from strategies.model import BrokerLoad, BundleLoads, ClusterView, Memory, Shedding
+from strategies.settings import Mode, Weights
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.contract import Shedder
+from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.shedding.transfer_rule import TransferSettings
+from strategies.store import BrokerState, InMemoryStore
+
+SIZES = (Size(100, 10_000), Size(1_000, 100_000), Size(5_000, 500_000))
+MODES: tuple[Mode, Mode] = ("parity", "fixed")
+#: Both strategies would wait for several rounds first; so they act at once.
+SETTINGS: Mapping[str, object] = MappingProxyType(
+    {
+        "avg": AvgSettings(high_threshold=35, hit_count_high=1, hit_count_low=1000),
+        "transfer": TransferSettings(hit_count=0),
+    }
+)
+_UNTIMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCost:
+    """CPU ms per decision, how many bundles it picked and from how many brokers."""
+
+    strategy: str
+    mode: Mode
+    size: Size
+    cpu_ms: Sample
+    picked: int
+    sources: int
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the figures on standard output, what it is doing on standard error."""
+    chosen = _options().parse_args(arguments)
+    costs = [cost for size in chosen.sizes for cost in _all_strategies(size, chosen.calls)]
+    print(
+        json.dumps({"v": 1, "decisions": [asdict(cost) for cost in costs]}, indent=2) if chosen.json else growth_table(costs, chosen.sizes)
+    )
+
+
+def built(strategy: str, mode: Mode) -> Shedder:
+    """The strategy with the settings that this benchmark uses."""
+    return shedder(strategy, SETTINGS.get(strategy), Weights(), mode)
+
+
+def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[DecisionCost, Shedding]:
+    """The cost of `calls` decisions after a few that are not timed, and what was decided."""
+    rule = built(strategy, mode)
+    timed = [_timed(given, rule) for _ in range(_UNTIMED + calls)]
+    decided = timed[-1][1]
+    sources = {decision.source for decision in decided.decisions}
+    times = sample([cpu_ms for cpu_ms, _ in timed[_UNTIMED:]])
+    return DecisionCost(strategy, mode, given.size, times, len(decided.decisions), len(sources)), decided
+
+
+def view_of(brokers: Sequence[BrokerState], store: InMemoryStore) -> ClusterView:
+    """What a round shows to its strategy: every broker's figures, and its table for those who look."""
+    return ClusterView(CLUSTER, NOW_MS, tuple(BrokerLoad(state.broker, state.figures, _reader(store, state.broker)) for state in brokers))
+
+
+def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:
+    """One row per strategy and mode: CPU ms at every size, and between two sizes how many times as much the larger one takes."""
+    rows = [_growth_row(list(group), sizes) for group in _by_rule(costs)]
+    return table(
+        "Decisions, by brokers × bundles in the cluster: CPU ms, median (min–max); in between how many times the size before", rows
+    )
+
+
+def _all_strategies(size: Size, calls: int) -> Iterator[DecisionCost]:
+    _say(f"a cluster of {size} is made up")
+    given = cluster(size)
+    for strategy in SHEDDERS:
+        for mode in MODES:
+            cost, _ = measure(given, strategy, mode, calls)
+            _say(f"  {strategy}/{mode}: {cost.cpu_ms} ms")
+            yield cost
+
+
+def _timed(given: Cluster, rule: Shedder) -> tuple[float, Shedding]:
+    # Garbage of the call before must not be collected on the account of this one.
+    gc.collect()
+    started = thread_time()
+    view = view_of(given.brokers, given.store)
+    memory = rule.retain(Memory({state.broker: state.memory for state in given.brokers}), [state.broker for state in given.brokers])
+    decided = rule.shed(view, memory)
+    return (thread_time() - started) * 1e3, decided
+
+
+def _reader(store: InMemoryStore, broker: str) -> Callable[[], BundleLoads]:
+    def read() -> BundleLoads:
+        packed = store.get_table(broker)
+        if packed is None:
+            raise AssertionError(f"{broker} has no table: there is nothing to measure")
+        return unpack_history(packed).loads()
+
+    return read
+
+
+def _by_rule(costs: Sequence[DecisionCost]) -> Iterator[list[DecisionCost]]:
+    for rule in dict.fromkeys((cost.strategy, cost.mode) for cost in costs):
+        yield [cost for cost in costs if (cost.strategy, cost.mode) == rule]
+
+
+def _growth_row(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> dict[str, object]:
+    row: dict[str, object] = {"strategy": costs[0].strategy, "mode": costs[0].mode}
+    before: DecisionCost | None = None
+    for size, cost in zip(sizes, costs, strict=True):
+        if before is not None:
+            row[f"at {size.bundles / before.size.bundles:g}× the size"] = cost.cpu_ms.over(before.cpu_ms)
+        row[f"{size}"] = cost.cpu_ms
+        before = cost
+    return {**row, "picked": " ".join(str(cost.picked) for cost in costs), "from brokers": " ".join(str(cost.sources) for cost in costs)}
+
+
+def size_of(text: str) -> Size:
+    """`1000x100000` → brokers and bundles."""
+    brokers, _, bundles = text.partition("x")
+    size = Size(int(brokers), int(bundles))
+    if not 2 <= size.brokers <= size.bundles:
+        raise ValueError(text)
+    return size
+
+
+def _options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.decisions", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
+    options.add_argument(
+        "--sizes",
+        type=size_of,
+        nargs="+",
+        default=SIZES,
+        metavar="BROKERSxBUNDLES",
+        help="sizes of the clusters, smallest first (default: 100x10000 1000x100000 5000x500000)",
+    )
+    options.add_argument("--calls", type=int, default=11, metavar="N", help="decisions that count, after two that do not (default: 11)")
+    options.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return options
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
