@@ -17,7 +17,7 @@ RUN := source scripts/java.sh && $(VENV)/bin
 PACKAGES := streaming strategies sinks simulation cli
 # benchmarks/ and examples/ are checked like the packages.
 CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
-FAST := $(wildcard tests/unit tests/architecture tests/golden)
+FAST := $(wildcard tests/unit tests/architecture tests/golden tests/properties)
 ARGS ?=
 
 .PHONY: help
@@ -39,15 +39,15 @@ test: $(STAMP) ## all tests, those with Spark and killed processes included (ARG
 	@$(RUN)/python -m pytest -m "not slow" $(ARGS)
 
 .PHONY: test-long
-test-long: $(STAMP) ## the tests that take minutes
-	@$(RUN)/python -m pytest -m slow $(ARGS)
+test-long: $(STAMP) ## the tests that take minutes, and 10,000 examples of every property instead of 500
+	@$(RUN)/python -m pytest -m "slow or properties" --hypothesis-profile=long $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy $(CHECKED)
-	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow" $(FAST) $(ARGS)
+	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
 format: $(STAMP) ## rewrite the code the way `make check` wants it

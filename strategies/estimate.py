@@ -41,9 +41,10 @@ def burdened(figures: Figures, source: Figures, share: float) -> Figures:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Spread of the figures; all zero for none."""
+    """Spread of the figures, whatever their order; all zero for none."""
     if not values:
         return Spread(0.0, 0.0, 0.0)
+    values = sorted(values)
     mean = sum(values) / len(values)
     std = sqrt(sum((value - mean) ** 2 for value in values) / len(values))
     return Spread(max(values) - min(values), std, max(values) / mean if mean > 0 else 0.0)

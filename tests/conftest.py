@@ -1,10 +1,27 @@
-"""Signals as in a terminal: tests that a script starts in its background, and all their processes, would ignore SIGINT."""
+"""How many examples a property gets, and signals as in a terminal: tests started in a script's background would ignore SIGINT."""
 
 from __future__ import annotations
 
 import signal
 
+import pytest
+from hypothesis import HealthCheck, settings
 
-def pytest_configure() -> None:
+#: Profile → examples of every property: `make check`, `make test`, `make test-long`.
+EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "properties: a property that hypothesis looks for a counterexample of; make test-long looks longest")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+for name, examples in EXAMPLES.items():
+    # Only the long search looks elsewhere every time: nobody's other run fails for what he did not change.
+    searching = name == "long"
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, derandomize=not searching, print_blob=True, suppress_health_check=quiet
+    )
+settings.load_profile("thorough")

@@ -1,43 +1,15 @@
-"""The token bucket: the worked table of the specification, debts, slow and fast rates, and what it can never hand out."""
+"""The token bucket: the worked table of the specification, debts, slow and fast rates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from strategies.errors import ContractError
 from strategies.settings import Mode
-from strategies.throttling.token_bucket import SECOND_NS, Bucket, BucketRate, charge, fill, full, throttling_ns
+from strategies.throttling.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
+from tests.unit.dispatcher import Dispatcher, dispatcher
 
 TEN = BucketRate(10)
-MANY = 10_000
-
-
-@dataclass
-class Dispatcher:
-    """Looks into a bucket and takes from it; time only goes forward."""
-
-    rate: BucketRate
-    bucket: Bucket
-    now_ns: int = 0
-
-    def after(self, seconds: float, nanos: int = 0) -> int:
-        """The balance that much later."""
-        self.now_ns += int(seconds * SECOND_NS) + nanos
-        self.bucket = fill(self.bucket, self.rate, self.now_ns)
-        return self.bucket.balance
-
-    def takes(self, tokens: int) -> int:
-        """The balance after a charge."""
-        self.bucket = charge(self.bucket, tokens)
-        return self.bucket.balance
-
-
-def dispatcher(rate: BucketRate) -> Dispatcher:
-    return Dispatcher(rate, full(rate, 0))
 
 
 def test_the_worked_table_of_ten_a_second() -> None:
@@ -113,55 +85,3 @@ def test_nonsense_is_refused(wrong: object) -> None:
     assert callable(wrong)
     with pytest.raises(ContractError):
         wrong()
-
-
-rates = st.builds(
-    BucketRate,
-    st.integers(1, 50) | st.integers(1, 2_000_000_000),
-    st.sampled_from([SECOND_NS // 10, SECOND_NS, 3 * SECOND_NS, 60 * SECOND_NS]),
-    st.sampled_from([0, 1, 1_000_000, 16_000_000, SECOND_NS]),
-    st.none(),
-)
-waits = st.lists(
-    st.tuples(st.integers(0, 3 * SECOND_NS) | st.sampled_from([0, 1, SECOND_NS - 1, SECOND_NS, SECOND_NS + 1]), st.floats(0, 1))
-)
-
-
-def never_more_than_rate_times_time_plus_burst(rate: BucketRate, looks: list[tuple[int, float]]) -> None:
-    """Whoever takes no more than the balance gets at most what arrived since the start, and the first bucketful."""
-    greedy, taken = dispatcher(rate), 0
-    for wait, part in looks:
-        balance = greedy.after(0, nanos=wait)
-        assert balance <= rate.capacity
-        share = int(max(0, balance) * part)
-        greedy.takes(share)
-        taken += share
-        assert taken * rate.period_ns <= rate.tokens * greedy.now_ns + rate.capacity * rate.period_ns
-
-
-def looking_more_often_gains_nothing(rate: BucketRate, looks: list[tuple[int, float]]) -> None:
-    """No time counts twice, and a look loses less than a nanosecond's worth and a token."""
-    often, once = dispatcher(rate), dispatcher(rate)
-    often.takes(rate.capacity * 1000)
-    once.takes(rate.capacity * 1000)
-    for wait, _ in looks:
-        often.after(0, nanos=wait)
-    due = often.bucket.filled_ns * rate.tokens // rate.period_ns - rate.capacity * 999
-    assert once.after(0, nanos=often.now_ns) >= often.bucket.balance
-    assert due - len(looks) * (rate.tokens // rate.period_ns + 1) - 1 <= often.bucket.balance <= due
-
-
-PROPERTIES = [never_more_than_rate_times_time_plus_burst, looking_more_often_gains_nothing]
-
-
-@pytest.mark.parametrize("holds", PROPERTIES)
-def test_what_always_holds(holds: object) -> None:
-    assert callable(holds)
-    settings(max_examples=500, deadline=None, derandomize=True)(given(rates, waits)(holds))()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("holds", PROPERTIES)
-def test_what_always_holds_at_length(holds: object) -> None:
-    assert callable(holds)
-    settings(max_examples=MANY, deadline=None)(given(rates, waits)(holds))()

@@ -1,15 +1,13 @@
-"""What must hold of every split, every look at bundles and every report: hypothesis looks for a counterexample."""
+"""What must hold of every split, every look at bundles and every report."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.filters.policies import PoliciesView
@@ -20,10 +18,9 @@ from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import Surroundings, extensible_splits
 from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 from strategies.topk import TopFault, TopSettings, top_bundles
+from tests.properties.legal import seeds
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats, topic_of
-
-OFTEN, VERY_OFTEN = 500, 10_000
 
 edges = st.integers(0, FULL) | st.sampled_from([0, 1, 2, FULL - 1, FULL, 2**31])
 ranges = st.tuples(edges, edges).filter(lambda pair: pair[0] < pair[1]).map(lambda pair: KeyRange(*pair))
@@ -44,7 +41,8 @@ def requests(draw: st.DrawFn) -> SplitRequest:
     return SplitRequest(bundle, draw(st.none() | st.just(topics)), flows, positions, draw(st.booleans()), limits)
 
 
-def fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: SplitRequest) -> None:
+@given(algorithms, requests())
+def test_fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: SplitRequest) -> None:
     found = cuts(algorithm, request, "fixed")
     if not isinstance(found, SplitFault) and found is not None:
         assert found
@@ -57,13 +55,15 @@ def fixed_parts_cover_the_bundle_exactly(algorithm: Algorithm, request: SplitReq
             assert sum(topic_hash(topic) in part for part in parts) == (topic_hash(topic) in request.bundle)
 
 
-def the_order_of_topics_changes_nothing(algorithm: Algorithm, request: SplitRequest) -> None:
+@given(algorithms, requests())
+def test_the_order_of_topics_changes_nothing(algorithm: Algorithm, request: SplitRequest) -> None:
     turned = None if request.topics is None else request.topics[::-1]
     other = SplitRequest(request.bundle, turned, request.flows, request.positions[::-1], request.force, request.flow_settings)
     assert cuts(algorithm, request, "fixed") == cuts(algorithm, other, "fixed")
 
 
-def what_pulsar_accepts_is_inside_and_ascends(algorithm: Algorithm, request: SplitRequest) -> None:
+@given(algorithms, requests())
+def test_what_pulsar_accepts_is_inside_and_ascends(algorithm: Algorithm, request: SplitRequest) -> None:
     found = cuts(algorithm, request, "parity")
     if isinstance(found, SplitFault) or not found:
         return
@@ -94,7 +94,8 @@ limits = st.builds(
 )
 
 
-def a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
+@given(tables, limits, st.integers(0, 6))
+def test_a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: SplitSettings, existing: int) -> None:
     for mode in ("parity", "fixed"):
         found = modular_splits([broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit, mode)
         names = [decision.bundle for decision in found.decisions]
@@ -104,7 +105,8 @@ def a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: SplitS
             assert planned == 0 or existing + planned <= limit.max_bundles
 
 
-def the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
+@given(tables, limits, st.integers(0, 6), seeds)
+def test_the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
     mixed = list(table.items())
     random.Random(seed).shuffle(mixed)
     around = Surroundings("b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)])
@@ -117,7 +119,11 @@ def the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSett
     assert two.decisions == modular_splits([broker("b1:1", dict(mixed))], lambda _: existing, limit, "fixed").decisions
 
 
-def reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, float]], most: int, seed: int) -> None:
+small = st.sampled_from([0.0, 49_999.0, 50_000.0, 149_999.0, 150_000.0, 1e6]) | st.floats(0, 1e9)
+
+
+@given(st.lists(st.tuples(small, small), max_size=20), st.integers(0, 12), seeds)
+def test_reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, float]], most: int, seed: int) -> None:
     names = tuple(ns(index % 8, f"t/n{index}") for index in range(len(rows)))
     traffic = np.array([(0.0, 0.0, into, out) for into, out in rows]).reshape(-1, 4)
     one = np.ones(len(rows), dtype=np.int64)
@@ -138,41 +144,11 @@ def reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, float
         assert weights == [(int(np.floor(rows[row][0] / 1e5 + 0.5)), int(np.floor(rows[row][1] / 1e5 + 0.5))) for row in java]
 
 
-def every_hash_has_a_bundle(bundles: int, hash_: int) -> None:
+@given(st.integers(1, 200), edges)
+def test_every_hash_has_a_bundle(bundles: int, hash_: int) -> None:
     boundaries = initial_boundaries(bundles)
     assert list(boundaries) == sorted(set(boundaries))
     found = bundle_of(hash_, boundaries, "fixed")
     assert found is not None
     assert hash_ in found
     assert bundle_of(hash_, boundaries, "parity") == (None if hash_ == FULL else found)
-
-
-small = st.sampled_from([0.0, 49_999.0, 50_000.0, 149_999.0, 150_000.0, 1e6]) | st.floats(0, 1e9)
-PROPERTIES = [
-    (fixed_parts_cover_the_bundle_exactly, (algorithms, requests())),
-    (the_order_of_topics_changes_nothing, (algorithms, requests())),
-    (what_pulsar_accepts_is_inside_and_ascends, (algorithms, requests())),
-    (a_namespace_never_gets_too_many_bundles, (tables, limits, st.integers(0, 6), st.integers(0, 99))),
-    (the_order_of_bundles_changes_nothing, (tables, limits, st.integers(0, 6), st.integers(0, 99))),
-    (
-        reports_are_ascending_and_no_longer_than_asked,
-        (st.lists(st.tuples(small, small), max_size=20), st.integers(0, 12), st.integers(0, 99)),
-    ),
-    (every_hash_has_a_bundle, (st.integers(1, 200), edges)),
-]
-each = pytest.mark.parametrize(("holds", "given_"), PROPERTIES, ids=lambda value: getattr(value, "__name__", ""))
-
-
-def search(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...], examples: int, *, derandomize: bool) -> None:
-    settings(max_examples=examples, deadline=None, derandomize=derandomize)(given(*given_)(holds))()
-
-
-@each
-def test_what_always_holds(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...]) -> None:
-    search(holds, given_, OFTEN, derandomize=True)
-
-
-@pytest.mark.slow
-@each
-def test_what_always_holds_at_length(holds: Callable[..., None], given_: tuple[st.SearchStrategy[Any], ...]) -> None:
-    search(holds, given_, VERY_OFTEN, derandomize=False)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.outputs import event_row
@@ -16,11 +16,10 @@ from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, Out
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState, InMemoryStore
-from tests.unit.engine_stories import EAGER, ROUNDS, fold_again, live, moves
+from tests.properties.legal import seeds
+from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
 
-# The same examples every time: what fails once fails again, and nobody else's run fails for what he did not change.
-thorough = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-any_settings, seeds, lengths = st.sampled_from(EAGER), st.integers(0, 2**32), st.integers(0, 120)
+any_settings, lengths = st.sampled_from(EAGER_ENGINES), st.integers(0, 120)
 
 
 @dataclass
@@ -67,14 +66,12 @@ def _broker(data: bytes) -> BrokerState:
     return BrokerState(**tree, figures=Figures(**resources, traffic=traffic, bundle_count=count), memory=memory)
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_nothing_legal_stops_the_fold_and_all_that_comes_of_it_can_be_published(chosen: EngineSettings, seed: int, count: int) -> None:
     for event in live(chosen, moves(seed, count)).events:
         assert event_row(event).value
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_the_same_records_give_equal_events_again(chosen: EngineSettings, seed: int, count: int) -> None:
     story = live(chosen, moves(seed, count))
@@ -82,7 +79,6 @@ def test_the_same_records_give_equal_events_again(chosen: EngineSettings, seed: 
     assert [_published(events) for events in again] == [_published(events) for events in story.told]
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_state_that_goes_through_bytes_between_any_two_records_changes_nothing(chosen: EngineSettings, seed: int, count: int) -> None:
     story = live(chosen, moves(seed, count))
@@ -90,7 +86,6 @@ def test_state_that_goes_through_bytes_between_any_two_records_changes_nothing(c
     assert [_published(events) for events in again] == [_published(events) for events in story.told]
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_rounds_are_numbered_without_gaps_and_name_their_commands(chosen: EngineSettings, seed: int, count: int) -> None:
     events = live(chosen, moves(seed, count)).events
@@ -99,14 +94,12 @@ def test_rounds_are_numbered_without_gaps_and_name_their_commands(chosen: Engine
     assert [command.id for command in _commands(events)] == [id_ for round_ in closed for id_ in round_.commands]
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_an_id_stands_for_one_command(chosen: EngineSettings, seed: int, count: int) -> None:
     ids = Counter(command.id for command in _commands(live(chosen, moves(seed, count)).events))
     assert [id_ for id_, count in ids.items() if count > 1] == []
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_a_record_is_rejected_at_most_once_and_then_does_nothing_else(chosen: EngineSettings, seed: int, count: int) -> None:
     events = live(chosen, moves(seed, count)).events
@@ -114,7 +107,6 @@ def test_a_record_is_rejected_at_most_once_and_then_does_nothing_else(chosen: En
     assert len(rejected) == len(set(rejected))
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_to_nothing(
     chosen: EngineSettings, seed: int, count: int
@@ -126,11 +118,12 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
             _release(record.outcome, resting)
         for command in _commands(events):
             before = resting.get(command.bundle)
-            assert before is None or command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
+            # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
+            if before is not None and (chosen.mode, command.code) != ("parity", "swap"):
+                assert command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
             resting[command.bundle] = command
 
 
-@thorough
 @given(any_settings, seeds, lengths)
 def test_commands_move_bundles_between_brokers_that_were_judged(chosen: EngineSettings, seed: int, count: int) -> None:
     events = live(chosen, moves(seed, count)).events
@@ -144,7 +137,7 @@ def test_the_stories_are_worth_telling() -> None:
     """Guards the other tests: many a story must have commands, rounds and rejections, or they would prove nothing."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60, derandomize=True, database=None)
     @given(any_settings, seeds, lengths)
     def count(chosen: EngineSettings, seed: int, count: int) -> None:
         seen.update({type(event).__name__ for event in live(chosen, moves(seed, count)).events})

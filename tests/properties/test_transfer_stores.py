@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.shedding.transfer import judge
@@ -31,7 +31,6 @@ legal = st.builds(
 choices = st.builds(TransferSettings, st.sampled_from([0.0, 0.1, 0.25]), st.just(0), st.booleans(), st.integers(0, 4), debug=st.booleans())
 
 
-@settings(max_examples=500, deadline=None)
 @given(seen=legal, chosen=choices)
 def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(seen: Stores, chosen: TransferSettings) -> None:
     verdict = judge(seen, chosen, 0)
@@ -47,7 +46,6 @@ def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(seen: Sto
     assert (verdict.skipped is None) == bool(verdict.moves)
 
 
-@settings(max_examples=500, deadline=None)
 @given(seen=legal, chosen=choices, chance=st.randoms(use_true_random=False))
 def test_the_order_of_brokers_changes_nothing(seen: Stores, chosen: TransferSettings, chance: Random) -> None:
     names = list(seen.brokers)
@@ -55,7 +53,6 @@ def test_the_order_of_brokers_changes_nothing(seen: Stores, chosen: TransferSett
     assert judge(replace(seen, brokers={name: seen.brokers[name] for name in names}), chosen, 0) == judge(seen, chosen, 0)
 
 
-@settings(max_examples=500, deadline=None)
 @given(seen=legal, chosen=choices, hits=st.integers(0, 9))
 def test_java_raises_nothing_and_counts_hits_one_by_one(seen: Stores, chosen: TransferSettings, hits: int) -> None:
     assert judge_as_java(seen, chosen, hits).hits in (0, hits, hits + 1)

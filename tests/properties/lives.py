@@ -29,9 +29,8 @@ from strategies.model import (
     Traffic,
 )
 from strategies.settings import RoundSettings
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.threshold_rule import ThresholdSettings
 from strategies.store import InMemoryStore, StateStore
+from tests.properties.legal import EAGER, MODES
 from tests.unit.telemetry_builders import T0, bundle
 
 #: Short times, so that a story of some dozen records sees cool-downs, expiry, staleness and a recovering clock.
@@ -44,16 +43,9 @@ ROUNDS = RoundSettings(
     cool_down_ms=90_000,
     command_ttl_ms=25_000,
 )
-_EAGER_THRESHOLD = ThresholdSettings(threshold_percent=1, history=0.3, min_throughput_mib=0, lower_boundary=True)
-_EAGER_AVG = AvgSettings(
-    low_threshold=1, high_threshold=5, hit_count_low=1, hit_count_high=1, max_unload=0.9, min_msg_rate=0, min_throughput=0
-)
-
-#: Strategies whose thresholds are so low that nearly every round commands something.
-EAGER: tuple[EngineSettings, ...] = tuple(
-    EngineSettings(strategy, mode, rules, round=ROUNDS)
-    for strategy, rules in (("threshold", _EAGER_THRESHOLD), ("avg", _EAGER_AVG))
-    for mode in ("fixed", "parity")
+#: Nearly every round of these commands something.
+EAGER_ENGINES: tuple[EngineSettings, ...] = tuple(
+    EngineSettings(strategy, mode, rules, round=ROUNDS) for strategy, rules in EAGER.items() for mode in MODES
 )
 
 BROKERS = ("a:1", "b:1", "größe-ß:8080", "d:1")

@@ -1,0 +1,9 @@
+"""Every test of this folder is a property: `make test-long` runs them all, with the profile `long`."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.properties)

@@ -1,0 +1,146 @@
+"""Legal views of a cluster, as any round may hand them to a strategy: idle, absurd, tied, shared and odd, each from a seed.
+
+Hypothesis chooses the seed and the sizes, not every figure: ten times as many views in the same time, and sizes still shrink.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import fsum
+
+import numpy as np
+from hypothesis import strategies as st
+
+from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, ClusterMemory, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.settings import Mode, Weights
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.overload_rule import OverloadSettings
+from strategies.shedding.registry import SHEDDERS
+from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.uniform_rule import UniformSettings
+
+WEIGHTS = Weights(direct_memory=0.5)
+MODES: tuple[Mode, ...] = ("fixed", "parity")
+BROKERS = ("a1:1", "a2:1", "b1:1", "b2:1", "c1:1", "größe-ß:8080")
+NAMESPACES = ("t/x", "t/y", "t/z", "ünï/😀")
+#: The last two belong to Pulsar itself.
+BUNDLES = (
+    *(f"{namespace}/0x{k}0000000_0x{k + 1}0000000" for namespace in NAMESPACES for k in range(6)),
+    "pulsar/b1:1/0x00000000_0xffffffff",
+    "pulsar/system/0x00000000_0xffffffff",
+)
+#: Ties, zero, rounding steps, and more than any broker carries.
+FIGURES = (0.0, 0.0, 0.5, 1.0, 50.0, 50.0, 1e3, 123_456.7, 1e6, 3e7, 1e9, 1e12)
+#: Thresholds, what 32 bits make of them (30.000002), nothing and far too much.
+PERCENTS = (0.0, 10.0, 10.5, 30.0, 50.0, 50.0, 60.0, 84.9, 85.0, 90.0, 100.0, 250.0)
+
+#: Strategies whose thresholds are so low that nearly every round has something to move.
+EAGER: dict[str, object] = {
+    "threshold": ThresholdSettings(threshold_percent=3.0, history=0.3, min_throughput_mib=0.0, lower_boundary=True),
+    "avg": AvgSettings(
+        low_threshold=1.0, high_threshold=20.0, hit_count_low=2, hit_count_high=1, max_unload=0.9, min_msg_rate=0.0, min_throughput=0.0
+    ),
+    "overload": OverloadSettings(threshold_percent=10.0),
+    "transfer": TransferSettings(target_std=0.02, hit_count=0, history=0.5),
+    "uniform": UniformSettings(rate_difference_percent=5.0, throughput_ratio=1.1, max_unload=0.5, min_msg_rate=0.0, min_throughput=0.0),
+}
+seeds = st.integers(0, 2**32)
+sizes = st.integers(0, len(BROKERS))
+modes = st.sampled_from(MODES)
+
+
+def settings_of(strategy: str) -> st.SearchStrategy[object]:
+    """Eager ones mostly, Pulsar's defaults now and then."""
+    return st.sampled_from([EAGER[strategy], EAGER[strategy], SHEDDERS[strategy].settings()])
+
+
+def a_table(chance: random.Random, names: Sequence[str]) -> BundleLoads:
+    """Averages and newest figures that need not agree."""
+    short, long, current = (np.array([chance.choices(FIGURES, k=4) for _ in names]).reshape(len(names), 4) for _ in range(3))
+    if chance.random() < 0.5:
+        short = long = current
+    counts = np.array([(chance.randint(1, 10), chance.randint(1, 1000), chance.randint(0, 3), 1) for _ in names], dtype=np.int64)
+    few, many, topics, sessions = counts.reshape(len(names), 4).T
+    return BundleLoads(tuple(names), short, long, few, many, topics, sessions, current)
+
+
+def a_broker(chance: random.Random, name: str, table: BundleLoads) -> BrokerLoad:
+    """Mostly its traffic is that of its bundles; sometimes it says something else, or serves bundles that nobody has averages of."""
+    summed = Traffic(*(fsum(column) for column in table.short.T.tolist()))
+    traffic = summed if chance.random() < 0.7 else Traffic(*chance.choices(FIGURES, k=4))
+    cpu, memory, direct_memory, bandwidth_in, bandwidth_out = (a_resource(chance) for _ in range(5))
+    count = len(table.names) + chance.choice((0, 0, 0, 2))
+    figures = Figures(cpu, memory, direct_memory, bandwidth_in, bandwidth_out, traffic, count)
+    return BrokerLoad(name, figures, lambda: table, chance.random() < 0.6, chance.random() < 0.25)
+
+
+def a_resource(chance: random.Random) -> Resource:
+    """Unmeasured (−1 of −1), without a limit, or so many percent."""
+    return chance.choice(
+        (Resource(), Resource(-1.0, -1.0), Resource(chance.choice(PERCENTS), 100.0), Resource(chance.random() * 120, 100.0))
+    )
+
+
+def a_view(seed: int, brokers: int, most: int, *, shared: bool = True) -> ClusterView:
+    """So many brokers with at most so many bundles each; `shared`: some bundles are reported by two brokers."""
+    chance = random.Random(seed)
+    left, found = chance.sample(BUNDLES, len(BUNDLES)), []
+    for name in chance.sample(BROKERS, brokers):
+        count = chance.randint(0, min(most, len(left)))
+        owned, left = left[:count], left[count:]
+        if shared and chance.random() < 0.2:
+            owned = list(dict.fromkeys([*owned, *chance.sample(BUNDLES, min(2, most))]))
+        found.append(a_broker(chance, name, a_table(chance, owned)))
+    cooling = frozenset(chance.sample(BUNDLES, chance.choice((0, 0, 1, 4))))
+    return ClusterView("c", 0, tuple(found), cooling)
+
+
+def a_memory(seed: int) -> Memory:
+    """What any strategy may have left behind, also of brokers that are gone, but of no broker more than it can have seen."""
+    chance = random.Random(seed)
+
+    def usage() -> float | None:
+        return chance.choice((None, chance.random() * 1.5, chance.choice(PERCENTS) / 100))
+
+    def hits() -> int | None:
+        return chance.choice((None, 0, 1, chance.randint(1, 9)))
+
+    brokers = {name: BrokerMemory(usage(), usage(), hits(), hits()) for name in chance.sample(BROKERS, chance.randint(0, len(BROKERS)))}
+    planned = {bundle: chance.choice(BROKERS) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))}
+    rotation = tuple(chance.sample(BROKERS, chance.randint(0, 4)))
+    return Memory(brokers, ClusterMemory(chance.randint(0, 9), planned, {}, rotation, chance.randint(0, len(rotation))))
+
+
+views = st.builds(a_view, seeds, sizes, sizes)
+memories = st.builds(a_memory, seeds)
+
+
+def shuffled(view: ClusterView, seed: int) -> ClusterView:
+    """The same cluster, brokers and the rows of every table in another order."""
+    chance = random.Random(seed)
+    found = [replace(broker, load_bundles=told(turned(broker.bundles, chance))) for broker in view.brokers]
+    chance.shuffle(found)
+    return replace(view, brokers=tuple(found))
+
+
+def turned(table: BundleLoads, chance: random.Random) -> BundleLoads:
+    """The same bundles in another order."""
+    rows = list(range(len(table.names)))
+    chance.shuffle(rows)
+    return BundleLoads(
+        tuple(table.names[row] for row in rows),
+        table.short[rows],
+        table.long[rows],
+        table.short_samples[rows],
+        table.long_samples[rows],
+        table.topics[rows],
+        table.sessions[rows],
+        table.current[rows],
+    )
+
+
+def told(table: BundleLoads) -> Callable[[], BundleLoads]:
+    return lambda: table

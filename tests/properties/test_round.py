@@ -1,0 +1,146 @@
+"""What must hold of a whole round, from the state of a cluster to numbered commands, with every strategy in both modes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.outputs import event_row
+from strategies.averages import BundleHistory, first_history, unpack_history
+from strategies.model import BundleLoads, BundleStats, ClusterView, Memory
+from strategies.round import RoundInput, RoundResult, Rules, run_round
+from strategies.settings import Mode, RoundSettings
+from strategies.shedding.registry import SHEDDERS, shedder
+from strategies.state import Gained, InFlight
+from strategies.store import BrokerState
+from tests.properties.legal import BROKERS, BUNDLES, EAGER, MODES, WEIGHTS, a_view, memories, seeds, sizes
+
+V = TypeVar("V")
+NOW_MS, NUMBER = 10_000_000, 7
+SETTINGS = RoundSettings()
+any_strategy = pytest.mark.parametrize("strategy", list(SHEDDERS))
+any_mode = pytest.mark.parametrize("mode", MODES)
+
+
+def an_input(view: ClusterView, memory: Memory, seed: int) -> RoundInput:
+    """The state from which a round makes such a view, with moves under way and bundles that two brokers report."""
+    chance = random.Random(seed)
+    tables = {broker.broker: packed(broker.bundles, chance) for broker in view.brokers}
+    states = [a_state(broker.broker, order, view, memory, chance) for order, broker in enumerate(view.brokers)]
+    flights = {bundle: a_flight(chance) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 2)))}
+    gained = {bundle: Gained(chance.choice(BROKERS), NUMBER) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))}
+    cooling = dict.fromkeys(sorted(view.cooling), NOW_MS - 60000)
+    missing = dict.fromkeys(chance.sample(BROKERS, 1), "no answer")
+    return RoundInput("c", NUMBER, NOW_MS, "sweep", tuple(states), missing, tables.get, cooling, flights, gained, memory.cluster)
+
+
+def packed(table: BundleLoads, chance: random.Random) -> bytes:
+    """A table of one sample, or one with a past."""
+    stats = BundleStats(table.names, table.current, table.topics, table.sessions)
+    if chance.random() < 0.3:
+        return first_history(stats, NUMBER).pack()
+    base = np.hstack((table.short, table.long, table.short_samples[:, None], table.long_samples[:, None])).astype(np.float64)
+    return BundleHistory(stats, base, NUMBER).pack()
+
+
+def a_state(name: str, order: int, view: ClusterView, memory: Memory, chance: random.Random) -> BrokerState:
+    load = view.brokers[order]
+    reported = NOW_MS - chance.choice((0, 1000, 1000, 1000, 100_000, 400_000, NOW_MS + 1))
+    sampled = NUMBER if load.fresh else NUMBER - 1
+    judged_after = reported if load.settling else 0
+    digest = str(load.figures)
+    state = BrokerState(name, order, reported, NUMBER, reported, reported, sampled, judged_after, digest, digest, load.figures)
+    return replace(state, memory=memory.brokers[name]) if name in memory.brokers else state
+
+
+def a_flight(chance: random.Random) -> InFlight:
+    source, destination = chance.sample(BROKERS, 2)
+    towards = chance.choice((destination, None))
+    return InFlight("id", source, towards, NOW_MS - 60_000, NOW_MS + 60_000, chance.choice((0.0, 0.2, 1.0)), chance.random() < 0.5)
+
+
+def turned(given_: RoundInput, seed: int) -> RoundInput:
+    """The same state, brokers, the rows of their tables and what is under way in another order."""
+    chance = random.Random(seed)
+    brokers = chance.sample(given_.brokers, len(given_.brokers))
+    tables = {state.broker: rows_turned(given_.read_table(state.broker), chance) for state in given_.brokers}
+    return replace(
+        given_,
+        brokers=tuple(brokers),
+        read_table=tables.get,
+        cooling=reordered(given_.cooling, chance),
+        gained=reordered(given_.gained, chance),
+    )
+
+
+def reordered(items: Mapping[str, V], chance: random.Random) -> dict[str, V]:
+    return dict(chance.sample(list(items.items()), len(items)))
+
+
+def rows_turned(data: bytes | None, chance: random.Random) -> bytes | None:
+    if data is None:
+        return None
+    table = unpack_history(data)
+    rows = chance.sample(range(len(table.newest.names)), len(table.newest.names))
+    newest = table.newest
+    names = tuple(newest.names[row] for row in rows)
+    return BundleHistory(
+        BundleStats(names, newest.traffic[rows], newest.topics[rows], newest.sessions[rows]), table.base[rows], NUMBER
+    ).pack()
+
+
+inputs = st.builds(an_input, st.builds(a_view, seeds, sizes, sizes), memories, seeds)
+
+
+def closed(strategy: str, mode: Mode, given_: RoundInput) -> RoundResult:
+    return run_round(given_, shedder(strategy, EAGER[strategy], WEIGHTS, mode), Rules(strategy, mode, SETTINGS, "0"))
+
+
+@any_strategy
+@any_mode
+@given(given_=inputs)
+def test_a_bundle_is_moved_at_most_once_and_no_round_raises(strategy: str, mode: Mode, given_: RoundInput) -> None:
+    result = closed(strategy, mode, given_)
+    moved = [command.bundle for command in result.commands]
+    assert len(moved) == len(set(moved))
+    assert [command.id for command in result.commands] == list(result.round.commands)
+    assert set(result.loads) == set(moved)
+    assert event_row(result.round).value
+    assert all(event_row(command).value for command in result.commands)
+
+
+@any_strategy
+@any_mode
+@given(given_=inputs)
+def test_commands_name_brokers_of_the_round_and_stay_off_what_must_rest(strategy: str, mode: Mode, given_: RoundInput) -> None:
+    result = closed(strategy, mode, given_)
+    for command in result.commands:
+        assert {command.source, command.destination or command.source} <= set(result.round.brokers)
+        assert command.source != command.destination
+        # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
+        assert command.bundle not in given_.cooling or (mode, command.code) == ("parity", "swap")
+
+
+@any_strategy
+@given(given_=inputs, seed=seeds)
+def test_the_order_of_brokers_and_bundles_changes_nothing(strategy: str, given_: RoundInput, seed: int) -> None:
+    one, other = (closed(strategy, "fixed", seen) for seen in (given_, turned(given_, seed)))
+    assert one.commands == other.commands
+    assert one.memory == other.memory
+    assert one.loads == other.loads
+    assert one.round == replace(other.round, brokers=one.round.brokers, digest=one.round.digest)
+
+
+@any_strategy
+@any_mode
+def test_the_rounds_are_worth_looking_at(strategy: str, mode: Mode) -> None:
+    """Guards the other tests: of a hundred rounds many must command something, or they would prove nothing."""
+    views = [an_input(a_view(seed, 6, 6), Memory(), seed) for seed in range(100)]
+    assert sum(bool(closed(strategy, mode, given_).commands) for given_ in views) >= 25
