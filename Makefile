@@ -71,6 +71,10 @@ bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 10
 bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
 	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)
 
+.PHONY: vectors-java
+vectors-java: $(STAMP) ## new histories, decided by Pulsar's own classes and by ours: equal? (ARGS="--suite shedding --cases 500 --seed 7")
+	@$(VENV)/bin/python -m tests.conformance.java $(ARGS)
+
 .PHONY: zip
 zip: dist/pulsar-rebalancer-py-files.zip ## the py-files zip for spark-submit
 

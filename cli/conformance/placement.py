@@ -11,6 +11,7 @@ import numpy as np
 
 from cli.conformance.conf import settings_of, weights_of
 from cli.conformance.data_maps import AverageData, BrokerData, BundleData, BundleRow, DataMaps, RoundData, TrafficData, patched, row_of
+from cli.conformance.shedding import targets
 from cli.conformance.vectors import Case, Number
 from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.errors import SettingsError
@@ -167,8 +168,7 @@ class PlannedSuite:
         unloads: dict[str, list[str]] = {}
         for decision in shedding.decisions:
             unloads.setdefault(decision.source, []).append(decision.bundle)
-        targets = {decision.bundle: decision.evidence["paired_with"] for decision in shedding.decisions}
-        return {"unloads": list(unloads.items()), "targets": targets}
+        return {"unloads": list(unloads.items()), "targets": targets(shedding.decisions)}
 
     def _place(self, look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan) -> dict[str, Any]:
         row = self._row(look_up, maps, plan)

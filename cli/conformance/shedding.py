@@ -75,9 +75,18 @@ def hits_and_plan(shedding: Shedding, bundles: Mapping[str, BundleRow]) -> dict[
         "plan": {name: planned[row.key] for name, row in bundles.items() if row.key in planned} if planned else {},
     }
     if shedding.decisions:
-        state["targets"] = {decision.bundle: decision.evidence["paired_with"] for decision in shedding.decisions}
+        state["targets"] = targets(shedding.decisions)
         state["destinations"] = {decision.bundle: decision.destination for decision in shedding.decisions}
     return state
+
+
+def targets(decisions: tuple[Decision, ...]) -> dict[str, Any]:
+    """Bundle → the broker its own pair chose. A bundle that two brokers report may belong to two pairs; where it is sent counts then."""
+    chosen: dict[str, Any] = {}
+    for decision in decisions:
+        twice = decision.bundle in chosen
+        chosen[decision.bundle] = decision.destination if twice else decision.evidence["paired_with"]
+    return chosen
 
 
 def _unloads(decisions: tuple[Decision, ...]) -> list[tuple[str, list[str]]]:
