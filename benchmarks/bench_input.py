@@ -97,8 +97,8 @@ def _put(store: InMemoryStore, index: int, cpu: float, names: tuple[str, ...], d
     none = np.zeros(len(names), dtype=np.int64)
     # Rates come first in our tables, throughputs in the recipe.
     stats = BundleStats(names, np.ascontiguousarray(drawn[:, [2, 3, 0, 1]]), none, none)
-    # One after the other, as anybody would add them up; numpy adds in pairs, which ends in other bits.
-    throughput_in, throughput_out, rate_in, rate_out = (sum(column) for column in drawn.T.tolist())
+    # One after the other, as Java adds them up. The sums of numpy (in pairs) and of Python 3.12 (compensated) end in other bits.
+    throughput_in, throughput_out, rate_in, rate_out = drawn.cumsum(axis=0)[-1].tolist()
     traffic = Traffic(rate_in, rate_out, throughput_in, throughput_out)
     figures = Figures(cpu=Resource(cpu * 8, 800.0), traffic=traffic, bundle_count=len(names))
     name = broker_name(index)

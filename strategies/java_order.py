@@ -32,10 +32,37 @@ def java_hash(text: str) -> int:
 
 def concurrent_hash_map_order(names: Sequence[str]) -> Ints:
     """int64[n]: positions of `names` in the order a fresh ConcurrentHashMap walks them."""
-    spread, size, filled = _spreads(names), INITIAL_TABLE, 0
+    return _concurrent_order(_spreads(names))
+
+
+def hash_map_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
+    """int64[n]: positions in the order a HashMap walks them, and its table size afterwards.
+
+    `table_size` is what an earlier use left behind: a map that is cleared keeps its table.
+    """
+    return _order(_spreads(names), table_size)
+
+
+def copied_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
+    """The same of a HashMap that was filled walking a fresh ConcurrentHashMap of these names; every name is hashed once."""
+    spread = _spreads(names)
+    walk = _concurrent_order(spread)
+    order, size = _order(spread[walk], table_size)
+    return walk[order], size
+
+
+def double_keys(values: Floats) -> Ints:
+    """int64[n] that order and equal each other as `Double.compare` does: −0.0 before 0.0, NaN equal to NaN and greatest."""
+    bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.int64)
+    # The quiet NaN numpy writes is positive, so flipping the magnitude of negative numbers is all it takes.
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
+def _concurrent_order(spread: Ints) -> Ints:
+    size, filled = INITIAL_TABLE, 0
     table = np.empty(0, dtype=np.int64)
-    while filled < len(names):
-        stop = min(len(names), size * 3 // 4)
+    while filled < len(spread):
+        stop = min(len(spread), size * 3 // 4)
         crowded = _first_crowded(spread, size, filled, stop)
         stop = stop if crowded is None else crowded
         table = _by_bucket(np.concatenate([table, np.arange(filled, stop)]), spread, size)
@@ -45,26 +72,15 @@ def concurrent_hash_map_order(names: Sequence[str]) -> Ints:
     return table
 
 
-def hash_map_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
-    """int64[n]: positions in the order a HashMap walks them, and its table size afterwards.
-
-    `table_size` is what an earlier use left behind: a map that is cleared keeps its table.
-    """
-    spread, size, filled = _spreads(names), table_size, 0
-    while filled < len(names):
-        stop = min(len(names), size * 3 // 4 + 1)
+def _order(spread: Ints, size: int) -> tuple[Ints, int]:
+    filled = 0
+    while filled < len(spread):
+        stop = min(len(spread), size * 3 // 4 + 1)
         crowded = _first_crowded(spread, size, filled, stop)
         filled = stop if crowded is None else crowded
         size *= 1 if crowded is None else 2
         size *= 2 if filled * 4 > size * 3 else 1
-    return _by_bucket(np.arange(len(names)), spread, size), size
-
-
-def double_keys(values: Floats) -> Ints:
-    """int64[n] that order and equal each other as `Double.compare` does: −0.0 before 0.0, NaN equal to NaN and greatest."""
-    bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.int64)
-    # The quiet NaN numpy writes is positive, so flipping the magnitude of negative numbers is all it takes.
-    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    return _by_bucket(np.arange(len(spread)), spread, size), size
 
 
 def _spreads(names: Sequence[str]) -> Ints:
@@ -75,17 +91,25 @@ def _spreads(names: Sequence[str]) -> Ints:
 
 
 def _hashes(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    plain = [name if len(name) <= _WIDE and (name.isascii() or max(name) <= "\uffff") else "" for name in names]
-    lengths = np.array([len(name) for name in plain], dtype=np.int64)
+    """Together, one column of characters after the other; only giants and names with characters above U+FFFF one by one."""
+    odd = {} if _are_plain(names) else {index: name for index, name in enumerate(names) if not _are_plain([name])}
+    plain = ["" if index in odd else name for index, name in enumerate(names)] if odd else names
+    lengths = np.fromiter(map(len, plain), np.int64, len(plain))
     width = max(1, int(lengths.max(initial=0)))
-    units = np.array(plain, dtype=f"U{width}").view(np.uint32).reshape(len(plain), width)
-    value = np.zeros(len(plain), dtype=np.uint32)
+    units = np.array(plain, dtype=f"U{width}").view(np.uint32).reshape(len(plain), width).T.copy()
+    value, common = np.zeros(len(plain), dtype=np.uint32), int(lengths.min(initial=width))
     for column in range(width):
-        value = np.where(column < lengths, value * np.uint32(31) + units[:, column], value)
-    for index, name in enumerate(names):
-        if len(name) != lengths[index]:
-            value[index] = java_hash(name)
+        longer = value * np.uint32(31) + units[column]
+        value = longer if column < common else np.where(column < lengths, longer, value)
+    for index, name in odd.items():
+        value[index] = java_hash(name)
     return value
+
+
+def _are_plain(names: Sequence[str]) -> bool:
+    """Whether all are short enough, and one UTF-16 unit per character."""
+    together = "".join(names)
+    return max(map(len, names), default=0) <= _WIDE and (together.isascii() or max(together) <= "\uffff")
 
 
 def _by_bucket(table: Ints, spread: Ints, size: int) -> Ints:

@@ -49,12 +49,26 @@ def unweighted_usage(figures: Figures) -> float:
 
 def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
     """float64[n]: `weighted_usage` of many brokers at once, the same bits."""
-    used = np.array([(f.cpu.usage, f.direct_memory.usage, f.bandwidth_in.usage, f.bandwidth_out.usage) for f in figures], dtype=np.float64)
-    limit = np.array([(f.cpu.limit, f.direct_memory.limit, f.bandwidth_in.limit, f.bandwidth_out.limit) for f in figures], dtype=np.float64)
+    cells = (
+        cell
+        for f in figures
+        for cell in (
+            f.cpu.usage,
+            f.direct_memory.usage,
+            f.bandwidth_in.usage,
+            f.bandwidth_out.usage,
+            f.cpu.limit,
+            f.direct_memory.limit,
+            f.bandwidth_in.limit,
+            f.bandwidth_out.limit,
+        )
+    )
+    # Straight into one array: of thousands of brokers, the tuples and lists on the way would take longer than the arithmetic.
+    used, limit = np.fromiter(cells, np.float64, 8 * len(figures)).reshape(-1, 2, 4).swapaxes(0, 1)
     factors = np.array([weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out], dtype=np.float64)
     highest = np.full(len(figures), -inf)
     with np.errstate(all="ignore"):
-        weighted = _percents(used.reshape(-1, 4), limit.reshape(-1, 4)).astype(np.float64) * factors
+        weighted = _percents(used, limit).astype(np.float64) * factors
         for column in weighted.T:
             highest = np.where(column > highest, column, highest)
         return highest / 100

@@ -7,9 +7,10 @@ last round were sent. The rule to the letter is in `avg_parity`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+
+import numpy as np
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
@@ -17,6 +18,7 @@ from strategies.shedding.avg_rule import (
     AvgSettings,
     Hits,
     Pair,
+    Ranking,
     close_together,
     need_of,
     nothing_fits,
@@ -52,33 +54,45 @@ class AvgShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the pair furthest apart first. The order of brokers and bundles in the view does not matter."""
-        pairs, skips = self._pairs(view)
+        ranking, skips = self._ranked(view)
         high, low = hit_counts(memory)
-        for pair in pairs:
-            self._count(pair, high, low, alone=len(pairs) == 1)
-        skips += close_together([pair for pair in pairs if self._is_close(pair)], self.settings)
-        decisions: list[Decision] = []
-        for pair in pairs:
-            if self._is_close(pair):
+        near, apart = self._told_apart(ranking)
+        # Where nothing is counted yet, pairs that are near have nothing to lose.
+        for pair in [*(map(ranking.pair, near) if high or low else ()), *apart]:
+            self._count(pair, high, low, alone=len(ranking.differences) == 1)
+        skips += close_together(ranking, near, self.settings)
+        decisions, waiting = list[Decision](), 0
+        for pair in apart:
+            hits = _hits(pair, high, low)
+            if not hits.fires(self.settings):
+                skips.append(waiting_for_hits(pair, hits, self.settings, waiting))
+                waiting += 1
                 continue
-            leaving, staying = self._act(pair, high, low, view.cooling, {decision.bundle for decision in decisions})
+            _forget(pair, high, low)
+            leaving, staying = self._relieve(pair, hits, view.cooling, {decision.bundle for decision in decisions})
             decisions += leaving
             skips += staying
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
         return Shedding(tuple(decisions), gathered(skips), with_hit_counts(kept, high, low))
 
-    def _pairs(self, view: ClusterView) -> tuple[list[Pair], list[Skip]]:
-        """Brokers by score and name, paired from both ends; those that cannot be judged are left out."""
+    def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
+        """Brokers by score and name; those that cannot be judged are left out."""
         brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        scores = (weighted_usages([broker.figures for broker in brokers], self.weights) * 100).tolist()
-        lost = [broker.broker for broker, score in zip(brokers, scores, strict=True) if not isfinite(score)]
-        waiting = [broker.broker for broker, score in zip(brokers, scores, strict=True) if isfinite(score) and broker.settling]
-        judged = [(score, broker) for score, broker in zip(scores, brokers, strict=True) if isfinite(score) and not broker.settling]
-        judged.sort(key=lambda one: one[0])
-        half = (len(judged) + 1) // 2
-        ends = zip(judged[:half], reversed(judged[len(judged) - half :]), strict=True)
-        return [Pair(under, over, least, most) for (least, under), (most, over) in ends], [*unusable(lost), *settling(waiting)]
+        scores = weighted_usages([broker.figures for broker in brokers], self.weights) * 100
+        finite, ready = np.isfinite(scores), np.array([not broker.settling for broker in brokers], dtype=bool)
+        lost = [brokers[index].broker for index in np.flatnonzero(~finite).tolist()]
+        waiting = [brokers[index].broker for index in np.flatnonzero(finite & ~ready).tolist()]
+        judged = np.flatnonzero(finite & ready)
+        order = judged[np.argsort(scores[judged], kind="stable")]
+        return Ranking([brokers[index] for index in order.tolist()], scores[order]), [*unusable(lost), *settling(waiting)]
+
+    def _told_apart(self, ranking: Ranking) -> tuple[list[int], list[Pair]]:
+        """Positions of the pairs that are near, and those that are not."""
+        is_near = ranking.differences < self.settings.low_threshold
+        if len(ranking.brokers) % 2:
+            is_near[-1] = True
+        return np.flatnonzero(is_near).tolist(), [ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()]
 
     def _is_close(self, pair: Pair) -> bool:
         return pair.under is pair.over or pair.difference < self.settings.low_threshold
@@ -99,18 +113,6 @@ class AvgShedder:
             elif broker.fresh and not close:
                 high[broker.broker] = high.get(broker.broker, 0) + 1
 
-    def _act(
-        self, pair: Pair, high: dict[str, int], low: dict[str, int], cooling: Collection[str], taken: Collection[str]
-    ) -> tuple[list[Decision], list[Skip]]:
-        names = (pair.under.broker, pair.over.broker)
-        hits = Hits(max(high.get(name, 0) for name in names), max(low.get(name, 0) for name in names))
-        if not hits.fires(self.settings):
-            return [], [waiting_for_hits(pair, hits, self.settings)]
-        for name in names:
-            high.pop(name, None)
-            low.pop(name, None)
-        return self._relieve(pair, hits, cooling, taken)
-
     def _relieve(self, pair: Pair, hits: Hits, cooling: Collection[str], taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
         need = need_of(pair, self.settings)
         if need is None:
@@ -123,6 +125,18 @@ class AvgShedder:
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
         leaving = [transfer(names[at], metric[found.rows[at]], pair=pair, hits=hits, need=need, settings=self.settings) for at in picked]
-        others = [name for position, name in enumerate(names) if position not in frozenset(picked)]
+        gone = frozenset(picked)
+        others = [name for position, name in enumerate(names) if position not in gone]
         skips = [*must_stay(source, found), *bundles_left_alone(source, "does-not-fit", need.rest, others)]
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
+
+
+def _hits(pair: Pair, high: Mapping[str, int], low: Mapping[str, int]) -> Hits:
+    names = (pair.under.broker, pair.over.broker)
+    return Hits(max(high.get(name, 0) for name in names), max(low.get(name, 0) for name in names))
+
+
+def _forget(pair: Pair, *counts: dict[str, int]) -> None:
+    for count in counts:
+        count.pop(pair.under.broker, None)
+        count.pop(pair.over.broker, None)

@@ -12,13 +12,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.java_order import INITIAL_TABLE, concurrent_hash_map_order, double_keys, hash_map_order
+from strategies.java_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.model import BrokerLoad, BundleLoads, ClusterMemory, ClusterView, Decision, Floats, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.avg_rule import (
     AvgSettings,
     Hits,
     Pair,
+    Ranking,
     close_together,
     need_of,
     nothing_fits,
@@ -51,10 +52,11 @@ class _Counters:
     high: dict[str, int]
     low: dict[str, int]
 
-    def forget(self, pair: Pair) -> None:
-        for broker in (pair.under.broker, pair.over.broker):
-            self.high.pop(broker, None)
-            self.low.pop(broker, None)
+    def forget(self, *brokers: str) -> None:
+        if self.high or self.low:
+            for broker in brokers:
+                self.high.pop(broker, None)
+                self.low.pop(broker, None)
 
     def hit(self, pair: Pair, urgent: bool) -> None:
         for broker in (pair.under.broker, pair.over.broker):
@@ -64,7 +66,7 @@ class _Counters:
             else:
                 self.high.pop(broker, None)
 
-    def look_up(self, pair: Pair, settings: AvgSettings) -> Hits:
+    def look_up(self, pair: Pair) -> Hits:
         """Java's look-ups leave a zero behind, and the ones after a positive answer are not made."""
         under, over = pair.under.broker, pair.over.broker
         high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
@@ -89,11 +91,11 @@ class ParityAvgShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; every decision goes to where the plan, keyed by value, sends its bundle afterwards."""
-        brokers, scores, size = self._sorted(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
+        ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
         high, low = hit_counts(memory)
         counters = _Counters(high, low)
-        pairs, near = self._pairs(brokers, scores, counters)
-        skips = close_together(near, self.settings)
+        pairs, near = self._pairs(ranking, counters)
+        skips = close_together(ranking, near, self.settings)
         if not pairs:
             counters = _Counters({}, {})
         decisions, planned, more = self._move(pairs, counters, view)
@@ -101,27 +103,21 @@ class ParityAvgShedder:
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
         return Shedding(decisions, gathered([*skips, *more]), remembered)
 
-    def _sorted(self, view: ClusterView, table_size: int) -> tuple[list[BrokerLoad], list[float], int]:
-        """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map."""
-        walk = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
-        order, size = hash_map_order([view.brokers[index].broker for index in walk], table_size)
-        brokers = [view.brokers[walk[index]] for index in order.tolist()]
-        scores = weighted_usages([broker.figures for broker in brokers], self.weights) * 100
-        by_score = np.argsort(double_keys(scores), kind="stable").tolist()
-        return [brokers[index] for index in by_score], scores[by_score].tolist(), size
+    def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
+        """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map; and that map's size."""
+        order, size = copied_order([broker.broker for broker in view.brokers], table_size)
+        scores = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
+        by_score = np.argsort(double_keys(scores), kind="stable")
+        return Ranking([view.brokers[index] for index in order[by_score].tolist()], scores[by_score]), size
 
-    def _pairs(self, brokers: list[BrokerLoad], scores: list[float], counters: _Counters) -> tuple[list[Pair], list[Pair]]:
-        """Pairs that are too far apart, and those that are not; counts the hits."""
-        kept, near = [], []
-        for low in range((len(brokers) + 1) // 2):
-            high = len(brokers) - 1 - low
-            pair = Pair(brokers[low], brokers[high], scores[low], scores[high])
-            if pair.difference < self.settings.low_threshold:
-                counters.forget(pair)
-                near.append(pair)
-            else:
-                counters.hit(pair, urgent=not pair.difference < self.settings.high_threshold)
-                kept.append(pair)
+    def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[Pair], list[int]]:
+        """Pairs that are too far apart, and positions of those that are not; counts the hits."""
+        is_near = ranking.differences < self.settings.low_threshold
+        near = np.flatnonzero(is_near).tolist()
+        counters.forget(*ranking.names(near))
+        kept = [ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()]
+        for pair in kept:
+            counters.hit(pair, urgent=not pair.difference < self.settings.high_threshold)
         return kept, near
 
     def _move(self, pairs: list[Pair], counters: _Counters, view: ClusterView) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
@@ -129,12 +125,14 @@ class ParityAvgShedder:
         planned: dict[str, str] = {}
         picks: list[tuple[Decision, str]] = []
         skips: list[Skip] = []
+        waiting = 0
         for pair in pairs:
-            hits = counters.look_up(pair, self.settings)
+            hits = counters.look_up(pair)
             if not hits.fires(self.settings):
-                skips.append(waiting_for_hits(pair, hits, self.settings))
+                skips.append(waiting_for_hits(pair, hits, self.settings, waiting))
+                waiting += 1
                 continue
-            counters.forget(pair)
+            counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(pair, hits, ties)
             planned.update((key, pair.under.broker) for _, key in leaving)
             picks += leaving

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
-from strategies.model import BrokerLoad, Decision, Evidence, Skip
+import numpy as np
+
+from strategies.model import BrokerLoad, Decision, Evidence, Floats, Skip
 from strategies.settings import Setting
-from strategies.shedding.wording import broker_skips, mib, msgs
+from strategies.shedding.wording import SPELLED_OUT, broker_skips, mib, msgs
 
 Metric = Literal["msg_rate", "msg_throughput"]
 
@@ -62,6 +65,31 @@ class Pair:
     @property
     def difference(self) -> float:
         return self.over_score - self.under_score
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Brokers by score, the lowest first, paired from both ends; pair 0 is the furthest apart, an odd one out is its own partner."""
+
+    brokers: Sequence[BrokerLoad]
+    scores: Floats
+
+    @cached_property
+    def differences(self) -> Floats:
+        """float64[pairs]: `Pair.difference` of every pair."""
+        half = (len(self.brokers) + 1) // 2
+        with np.errstate(all="ignore"):
+            return self.scores[::-1][:half] - self.scores[:half]
+
+    def pair(self, position: int) -> Pair:
+        """The pair that is so many from the outermost one."""
+        opposite = len(self.brokers) - 1 - position
+        return Pair(self.brokers[position], self.brokers[opposite], float(self.scores[position]), float(self.scores[opposite]))
+
+    def names(self, positions: Sequence[int]) -> list[str]:
+        """Both brokers of these pairs, the one with the lower score first."""
+        last = len(self.brokers) - 1
+        return [self.brokers[end].broker for position in positions for end in (position, last - position)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,29 +161,23 @@ def transfer(bundle: str, load: float, *, pair: Pair, hits: Hits, need: Need, se
     return Decision(bundle, pair.over.broker, destination, hits.code(settings), text, evidence)
 
 
-def close_together(pairs: Sequence[Pair], settings: AvgSettings) -> list[Skip]:
-    """Brokers whose pair is near enough; an odd one out is its own partner."""
-    said = {}
-    for pair in pairs:
-        for broker in (pair.under, pair.over):
-            said[broker.broker] = pair
+def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:
+    """Brokers whose pair is near enough; an odd one out is its own partner. `near`: positions of their pairs."""
+    said = dict(zip(ranking.names(near), (position for position in near for _ in range(2)), strict=True))
     names = list(said)
     limit = f"less than {settings.low_threshold:g} points apart"
     return broker_skips(
         "close-together",
         names,
-        lambda index: _near(said[names[index]], limit),
+        lambda index: _near(ranking.pair(said[names[index]]), limit),
         lambda: f"{len(names):,} brokers are {limit} from the one they are compared with",
         {"low_threshold": settings.low_threshold},
     )
 
 
-def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings) -> Skip:
-    """Far apart, but not yet for long enough."""
-    text = (
-        f"{apart(pair)}, with {hits.low} of {settings.hit_count_low} hits at {settings.low_threshold:g} points "
-        f"and {hits.high} of {settings.hit_count_high} at {settings.high_threshold:g}"
-    )
+def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings, before: int) -> Skip:
+    """Far apart, but not yet for long enough. `before`: so many pairs wait too; of very many `gathered` reads the first sentence only."""
+    text = "" if before >= SPELLED_OUT else _waiting(pair, hits, settings)
     evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
     return Skip("broker", _both(pair), "waiting-for-hits", text, None, evidence)
 
@@ -180,6 +202,13 @@ def nothing_fits(pair: Pair, need: Need) -> Skip:
 def sole_bundle(pair: Pair) -> Skip:
     """The pair is due, but moving the only bundle moves the whole load along."""
     return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle to part with")
+
+
+def _waiting(pair: Pair, hits: Hits, settings: AvgSettings) -> str:
+    return (
+        f"{apart(pair)}, with {hits.low} of {settings.hit_count_low} hits at {settings.low_threshold:g} points "
+        f"and {hits.high} of {settings.hit_count_high} at {settings.high_threshold:g}"
+    )
 
 
 def _near(pair: Pair, limit: str) -> str:

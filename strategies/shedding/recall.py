@@ -41,7 +41,8 @@ def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
 def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:
     """Memory with exactly these counts; whoever is in neither mapping has none any more."""
     brokers = dict(memory.brokers)
-    for broker in {**memory.brokers, **high, **low}:
+    counted = [broker for broker, kept in memory.brokers.items() if kept.hit_high is not None or kept.hit_low is not None]
+    for broker in dict.fromkeys((*counted, *high, *low)):
         old = brokers.get(broker, _NOTHING)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
             _put(brokers, broker, BrokerMemory(old.ewma, old.placement_ewma, high.get(broker), low.get(broker)))
