@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import fsum, isfinite
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
@@ -53,7 +54,7 @@ class _Judged:
     mean: float
     mean_usage: float
 
-    @property
+    @cached_property
     def lowest(self) -> float | None:
         """Usage of the emptiest broker that may take a bundle."""
         return min((standing.usage for standing in self.standings if not standing.load.settling), default=None)

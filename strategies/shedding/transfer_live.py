@@ -63,10 +63,16 @@ class LiveTransferShedder:
         if self.mode == "parity":
             return list(view.brokers), []
         brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        finite = [broker for broker in brokers if isfinite(self.usage(broker)) and isfinite(broker.figures.traffic.msg_throughput)]
-        lost = [broker.broker for broker in brokers if broker not in finite]
-        waiting = [broker.broker for broker in finite if broker.settling]
-        return [broker for broker in finite if not broker.settling], [*unusable(lost), *settling(waiting)]
+        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        judged, lost, waiting = list[BrokerLoad](), list[str](), list[str]()
+        for broker, usage in zip(brokers, usages, strict=True):
+            if not isfinite(usage) or not isfinite(broker.figures.traffic.msg_throughput):
+                lost.append(broker.broker)
+            elif broker.settling:
+                waiting.append(broker.broker)
+            else:
+                judged.append(broker)
+        return judged, [*unusable(lost), *settling(waiting)]
 
     def _averages(self, brokers: Sequence[BrokerLoad], memory: Memory) -> dict[str, float]:
         """EWMA of usage; in fixed mode only a new sample advances it."""

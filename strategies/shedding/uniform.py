@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+
+import numpy as np
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
-from strategies.shedding.uniform_rule import Gap, Metric, UniformSettings, even, not_the_busiest, nothing_fits, sole_bundle, too_little
+from strategies.shedding.uniform_rule import (
+    Gap,
+    Metric,
+    UniformSettings,
+    even,
+    not_the_busiest,
+    nothing_fits,
+    sole_bundle,
+    too_little,
+    totals,
+)
 from strategies.shedding.wording import broker_skips, settling
 from strategies.usage import weighted_usage
 
@@ -55,7 +66,7 @@ class UniformLoadShedder:
         gaps = []
         metrics: tuple[Metric, Metric] = ("msg_rate", "msg_throughput")
         for metric in metrics if brokers else ():
-            values: list[float] = [getattr(broker.figures.traffic, metric) for broker in brokers]
+            values: list[float] = totals(metric, brokers).tolist()
             most, least = max(values), min(values)
             busiest, idlest = brokers[values.index(most)].broker, brokers[values.index(least)].broker
             gaps.append(Gap(metric, busiest, idlest, most, least, (most - least) * self.settings.max_unload))
@@ -96,7 +107,8 @@ class UniformLoadShedder:
 def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
     """Brokers by name that can be compared now, and why the others cannot."""
     brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-    finite = {broker.broker for broker in brokers if _is_finite(broker)}
+    figures_are_finite = np.isfinite(totals("msg_rate", brokers)) & np.isfinite(totals("msg_throughput", brokers))
+    finite = {brokers[index].broker for index in np.flatnonzero(figures_are_finite).tolist()}
     lost = [broker.broker for broker in brokers if broker.broker not in finite]
     waiting = [broker.broker for broker in brokers if broker.broker in finite and broker.settling]
     text = "its traffic figures are not finite"
@@ -105,8 +117,3 @@ def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
         *settling(waiting),
     ]
     return {broker.broker: broker for broker in brokers if broker.broker in finite and not broker.settling}, skips
-
-
-def _is_finite(broker: BrokerLoad) -> bool:
-    traffic = broker.figures.traffic
-    return isfinite(traffic.msg_rate) and isfinite(traffic.msg_throughput)

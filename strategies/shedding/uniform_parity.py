@@ -10,12 +10,24 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isnan
 
+import numpy as np
+
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, ClusterView, Decision, Floats, Memory, Shedding, Skip
 from strategies.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, candidates, column, must_stay
-from strategies.shedding.uniform_rule import Gap, Metric, UniformSettings, even, not_the_busiest, nothing_fits, sole_bundle, too_little
+from strategies.shedding.uniform_rule import (
+    Gap,
+    Metric,
+    UniformSettings,
+    even,
+    not_the_busiest,
+    nothing_fits,
+    sole_bundle,
+    too_little,
+    totals,
+)
 from strategies.usage import weighted_usage
 
 _INT_MAX = 2_147_483_647
@@ -78,21 +90,25 @@ class ParityUniformLoadShedder:
 
 def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
     """Extremes as Java finds them, walking its map: the first broker wins ties, NaN never wins."""
-    values: list[float] = [getattr(broker.figures.traffic, metric) for broker in view.brokers]
+    values = totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)
-    idlest, least = _beyond(-float(_INT_MAX), [-value for value in values], view)
+    idlest, least = _beyond(-float(_INT_MAX), -values, view)
     least = 1.0 if -_ALMOST_ZERO <= -least <= _ALMOST_ZERO else -least
     return Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
 
 
-def _beyond(start: float, values: Sequence[float], view: ClusterView) -> tuple[str, float]:
+def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float]:
     """The first broker with the largest value above `start`; the walk over all is made only when several have it."""
-    largest = max((value for value in values if value > start), default=start)
-    having = frozenset(index for index, value in enumerate(values) if value == largest > start)
+    above = values[values > start]
+    if not len(above):
+        return "", start
+    having = np.flatnonzero(values == above.max()).tolist()
+    first = having[0]
     if len(having) > 1:
         walk = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
-        having = frozenset([next(index for index in walk if index in having)])
-    return next((view.brokers[index].broker for index in having), ""), largest
+        tied = frozenset(having)
+        first = next(index for index in walk if index in tied)
+    return view.brokers[first].broker, float(values[having[0]])
 
 
 def _that_fit(need: int, slack: int, at_most: int) -> Picker:

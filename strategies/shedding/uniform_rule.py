@@ -5,12 +5,14 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from strategies.model import Decision, Evidence, Skip
+import numpy as np
+
+from strategies.model import BrokerLoad, Decision, Evidence, Floats, Skip
 from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
 from strategies.shedding.wording import mib, msgs
@@ -96,6 +98,19 @@ class Gap:
         leaving = f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker that placement picks"
         code = "rate-uneven" if self.metric == "msg_rate" else "throughput-uneven"
         return Decision(bundle, self.busiest, None, code, f"{self.busiest} {self.why}: {leaving}", {**self.evidence, "bundle_load": load})
+
+
+def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
+    """float64[n]: the brokers' traffic in and out together, by this measure. Infinities that cancel out pass quietly."""
+    traffic = [broker.figures.traffic for broker in brokers]
+    if metric == "msg_rate":
+        parts = [one.msg_rate_in for one in traffic], [one.msg_rate_out for one in traffic]
+    else:
+        parts = [one.msg_throughput_in for one in traffic], [one.msg_throughput_out for one in traffic]
+    with np.errstate(all="ignore"):
+        arriving, leaving = np.array(parts, dtype=np.float64)
+        total: Floats = arriving + leaving
+        return total
 
 
 def even(cluster: str, settings: UniformSettings) -> Skip:
