@@ -1,4 +1,4 @@
-"""Which suites and strategies there are, and which of them this version can be compared on: one adapter each."""
+"""Which suites and strategies can be compared: one adapter each."""
 
 from __future__ import annotations
 
@@ -26,29 +26,7 @@ class Suite(Protocol):
         """Per round (or query): Java's answer and ours, with the same fields."""
 
 
-#: Everything Pulsar's classes were asked, by suite.
-KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "shedding": frozenset({"OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"}),
-        "averaging": frozenset({"BundleData", "TimeAverageBrokerData", "ResourceUsage", "BrokerLoadData", "Compare"}),
-        "placement": frozenset(
-            {
-                "LeastLongTermMessageRate",
-                "LeastResourceUsageWithWeight",
-                "RoundRobinBrokerSelector",
-                "AvgShedder",
-                "ExtLeastResourceUsageWithWeight",
-            }
-        ),
-        "splits": frozenset({"algorithms", "hashing", "BundleSplitterTask", "DefaultNamespaceBundleSplitStrategyImpl"}),
-        "transfer": frozenset({"TransferShedder"}),
-        "topk": frozenset({"TopKBundles"}),
-        "throttling": frozenset({"AsyncTokenBucket", "DispatchRateLimiterAsyncTokenBucket", "DispatchRateLimiterClassic"}),
-        "filters": frozenset({"antiAffinity", "evenDistribution", "isolation", "topicCount"}),
-    }
-)
-
-#: What can be compared so far.
+#: Everything Pulsar's classes were asked: (suite, strategy) → its adapter.
 SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
         ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
@@ -82,11 +60,13 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
 )
 
 
-def suite_of(case: Case) -> Suite | None:
-    """The adapter of a case, or None for one this version does not have. Raises SettingsError for one that nobody knows."""
+def suite_of(case: Case) -> Suite:
+    """The adapter of a case. Raises SettingsError for a suite or strategy that nobody knows."""
     suite, strategy = case.envelope.suite, case.envelope.strategy
-    if suite not in KNOWN:
-        raise SettingsError([f"{case.where}: suite {suite!r} is not known; there are {', '.join(KNOWN)}"])
-    if strategy not in KNOWN[suite]:
-        raise SettingsError([f"{case.where}: {suite} has no strategy {strategy!r}; there are {', '.join(sorted(KNOWN[suite]))}"])
-    return SUITES.get((suite, strategy))
+    known = list(dict.fromkeys(name for name, _ in SUITES))
+    if suite not in known:
+        raise SettingsError([f"{case.where}: suite {suite!r} is not known; there are {', '.join(known)}"])
+    if (suite, strategy) not in SUITES:
+        there = ", ".join(sorted(one for name, one in SUITES if name == suite))
+        raise SettingsError([f"{case.where}: {suite} has no strategy {strategy!r}; there are {there}"])
+    return SUITES[suite, strategy]

@@ -20,7 +20,7 @@ def judge(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool 
     if len(names) < 2:
         reasons = list(left_out.values())
         return Verdict((), reasons[0] if reasons else "NoBrokers", hits, Statistics(), None, over, left_out)
-    found = statistics([stores.brokers[name].usage for name in names])
+    found = statistics([stores.brokers[name].usage for name in names], "fixed")
     ranked = sorted(names, key=lambda name: (stores.brokers[name].usage, stores.brokers[name].throughput, name))
     loop = Loop(stores, settings, "fixed", ranked, found)
     hits = 0 if loop.reason() is None else hits + fresh

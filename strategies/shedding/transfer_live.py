@@ -13,7 +13,7 @@ from math import isfinite
 import numpy as np
 
 from strategies.filters.policies import PoliciesView
-from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
 from strategies.shedding.recall import only_active_ewmas, with_ewmas
@@ -106,9 +106,8 @@ class LiveTransferShedder:
         return skips
 
     def _nothing(self, cluster: str, verdict: Verdict) -> Skip:
-        average, std = verdict.published or (0.0, 0.0)
-        spread = f"usage averages {points(average)} with a standard deviation of {points(std)}"
-        evidence = {"average": average, "std": std, "target_std": self.settings.target_std, "hits": verdict.hits}
+        spread, figures = _spread(verdict)
+        evidence = {**figures, "target_std": self.settings.target_std, "hits": verdict.hits}
         if verdict.skipped == "HitCount" and verdict.hits == 0:
             return Skip("cluster", (cluster,), "even", f"{spread}, and no broker is far too full or too empty", None, evidence)
         if verdict.skipped == "HitCount":
@@ -168,9 +167,8 @@ def _entry(broker: BrokerLoad, average: float, now_ms: int) -> BrokerEntry:
 
 
 def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
-    average, std = verdict.published or (0.0, 0.0)
+    spread, figures = _spread(verdict)
     source = stores.brokers[move.source]
-    spread = f"usage averages {points(average)} with a standard deviation of {points(std)}"
     goes = f"{mib(move.throughput)} leave with this bundle for {move.destination or 'a broker that placement picks'}"
     if move.swapped:
         code, text = "swap", f"{move.source} gets heavier bundles from {move.destination} and gives lighter ones back: {goes}"
@@ -178,5 +176,13 @@ def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
         code, text = "underloaded", f"{spread}, and a broker is far below it while {move.source} is at {points(source.usage)}: {goes}"
     else:
         code, text = "overloaded", f"{spread}, and {move.source} is at {points(source.usage)}: {goes}"
-    evidence = {"average": average, "std": std, "usage": source.usage, "bundle_throughput": move.throughput}
+    evidence = {**figures, "usage": source.usage, "bundle_throughput": move.throughput}
     return Decision(move.bundle, move.source, move.destination, code, text, evidence)
+
+
+def _spread(verdict: Verdict) -> tuple[str, Evidence]:
+    """Mean and standard deviation in words and figures; in `parity` mode the second may be no number (decision record 0046)."""
+    average, std = verdict.published or (0.0, 0.0)
+    known = isfinite(std)
+    text = f"with a standard deviation of {points(std)}" if known else "and rounding leaves no standard deviation"
+    return f"usage averages {points(average)} {text}", {"average": average, "std": std if known else None}

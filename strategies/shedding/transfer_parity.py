@@ -52,4 +52,4 @@ def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tup
         return Statistics(), "OutDatedData" if outdated else "NoBrokers", frozenset(over)
     if not stores.brokers.keys() >= set(stores.available):
         return Statistics(), "NoLoadData", frozenset(over)
-    return statistics(usages), None, frozenset(over)
+    return statistics(usages, "parity"), None, frozenset(over)

@@ -11,7 +11,7 @@ from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
 from strategies.pulsar_version import Imitated
-from strategies.settings import Setting
+from strategies.settings import Mode, Setting
 
 Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
 
@@ -165,14 +165,16 @@ class Statistics:
         return Statistics(self.average, std, squares, self.count)
 
 
-def statistics(usages: Sequence[float]) -> Statistics:
-    """Of at least one usage, summed in this order."""
+def statistics(usages: Sequence[float], mode: Mode) -> Statistics:
+    """Of at least one usage, summed in this order. Java subtracts two large numbers: of nearly equal usages the root may be NaN."""
     total = squares = 0.0
     for usage in usages:
         total += usage
         squares += usage * usage
     average = total / len(usages)
     variance = squares / len(usages) - average * average
+    if mode == "fixed":
+        variance = sum((usage - average) * (usage - average) for usage in usages) / len(usages)
     return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
 
 

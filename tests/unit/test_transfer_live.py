@@ -8,7 +8,7 @@ from strategies.model import BrokerLoad, ClusterView, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer_rule import TransferSettings
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, view
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
 
 X1 = (
     broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),
@@ -94,3 +94,11 @@ def test_settling_brokers_are_neither_end() -> None:
 )
 def test_a_round_that_moves_nothing_says_why(seen: tuple[BrokerLoad, ...], code: str) -> None:
     assert codes(at_once(*seen)) == {"c": code}
+
+
+@pytest.mark.parametrize(("mode", "std"), [("fixed", 0.0), ("parity", None)])
+def test_a_spread_that_rounding_swallows_is_unknown_in_java(mode: Mode, std: float | None) -> None:
+    """Three times 10 %: the mean of squares minus the square of the mean is a little below 0, and Java takes its root."""
+    (round_,) = rounds(view(*(broker(name, 10.0) for name in ("b1", "b2", "b3"))), mode=mode)
+    assert skip_of(round_, "c").evidence["std"] == (pytest.approx(std, abs=1e-15) if std is not None else None)
+    assert ("rounding leaves no standard deviation" in skip_of(round_, "c").text) == (mode == "parity")
