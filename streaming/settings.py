@@ -8,6 +8,7 @@ from typing import Annotated
 from sinks.limits import WireLimits
 from sinks.signing import SigningSettings
 from strategies.settings import Setting
+from streaming.connector import JarSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +49,5 @@ class JobSettings:
     progress_file: Annotated[str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")] = ""
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
+    jars: JarSettings = JarSettings()
     signing: SigningSettings = SigningSettings()

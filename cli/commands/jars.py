@@ -1,0 +1,42 @@
+"""`rebalancer jars`: the jars that Spark needs for Kafka topics, for machines without network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import console, options
+from sinks.jars import fetch as fetch_jars
+from sinks.jars import present
+from streaming.connector import connector_jars
+
+app = typer.Typer(no_args_is_help=True, help="Fetch the jars that Spark needs for Kafka topics.")
+
+
+@app.callback()
+def root() -> None:
+    """Fetch the jars that Spark needs for Kafka topics."""
+
+
+@app.command()
+def fetch(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the jars; created.")],
+    *,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put the four jars of Spark's Kafka connector into a folder, each with the size and digest of the lock.
+
+    The job does this by itself when it first meets a Kafka topic. For a machine without network: fetch, copy the folder, set jars.folder.
+    """
+    settings = options.settings(config, overrides).job.jars
+    fetch_jars(connector_jars(), folder, settings.maven_url, console.progress)
+    files = present(connector_jars(), folder)
+    if as_json:
+        console.print_json("jars", 1, {"folder": str(folder.absolute()), "files": [file.name for file in files]})
+        return
+    for file in files:
+        print(file)

@@ -1,0 +1,185 @@
+"""Jars that are named in a lock (coordinates, size, SHA-256): fetched from a Maven repository over HTTPS, without Maven, checked, kept.
+
+A file appears in its folder under its name only when it is whole and its digest is right; what was interrupted is gone on with.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strategies.errors import RebalancerError, SettingsError
+
+if TYPE_CHECKING:
+    import httpx
+
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+_AT_ONCE = 8
+_ATTEMPTS = 4
+_TIMEOUT_S = 30.0
+_LOCK = ".lock"
+
+
+class JarsMissing(RebalancerError):
+    """Jars could not be fetched, or are not what the lock says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One line of a lock. `coordinates`: group, artifact, version and, if there is one, classifier."""
+
+    coordinates: tuple[str, ...]
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name, in a repository as well as in our folders."""
+        return "-".join(self.coordinates[1:]) + ".jar"
+
+    @property
+    def path(self) -> str:
+        """Where it lies in a Maven repository."""
+        group, artifact, version = self.coordinates[:3]
+        return f"{group.replace('.', '/')}/{artifact}/{version}/{self.name}"
+
+
+def read_lock(file: Path) -> tuple[Jar, ...]:
+    """The jars of a lock, in its order."""
+    return tuple(Jar(tuple(one["jar"].split(":")), one["bytes"], one["sha256"]) for one in json.loads(file.read_text("utf-8"))["jars"])
+
+
+def cache_folder(name: str) -> Path:
+    """Where fetched jars are kept for this user: below XDG_CACHE_HOME, or ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulsar-rebalancer" / name
+
+
+def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
+    """The files of all jars, read and compared with the lock. Raises JarsMissing, naming the first that is not there or another."""
+    files = []
+    for jar in jars:
+        file = folder / jar.name
+        if not file.is_file():
+            raise JarsMissing(f"{file} is not there; fill the folder with: rebalancer jars fetch {folder}")
+        if _digest(file) != jar.sha256:
+            raise JarsMissing(f"{file} is not the jar of the lock (its digest differs); delete it, then: rebalancer jars fetch {folder}")
+        files.append(file)
+    return files
+
+
+def fetch(
+    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, say: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
+) -> list[Path]:
+    """The files of all jars in `folder`, those that were not there downloaded. One process at a time fills a folder.
+
+    `say` is told before a download begins; `pause_s` before a second attempt, longer before each further one.
+    A file that is there with the right size counts as checked: it was when it got its name. Raises JarsMissing, SettingsError.
+    """
+    files = [folder / jar.name for jar in jars]
+    if not _wanted(jars, folder):
+        return files
+    with _locked(folder):
+        wanted = _wanted(jars, folder)  # somebody may have been faster
+        if wanted:
+            say(f"fetching {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
+            _download_all(wanted, folder, base_url.rstrip("/"), pause_s)
+    return files
+
+
+def _wanted(jars: Iterable[Jar], folder: Path) -> list[Jar]:
+    return [jar for jar in jars if not (file := folder / jar.name).is_file() or file.stat().st_size != jar.size]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise SettingsError([f"{folder} cannot be written ({error.strerror}); name a folder of yours as jars.folder"]) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: float) -> None:
+    import httpx
+
+    with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client, ThreadPoolExecutor(_AT_ONCE) as pool:
+        # The largest first: the last one to end is then a small one.
+        ordered = sorted(jars, key=lambda jar: -jar.size)
+        tasks = [pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s) for jar in ordered]
+        try:
+            for task in tasks:
+                task.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: float) -> None:
+    import httpx
+
+    part = folder / f".{jar.name}.part"
+    failure: Exception | None = None
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(pause_s * attempt)
+        try:
+            _take(client, url, part, jar.size)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise SettingsError([f"jars.maven_url: {url} is no URL ({error}); write {MAVEN_CENTRAL} or that of your mirror"]) from error
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code < 500:
+                raise _unreachable(jar, url, f"the server answers {error.response.status_code}") from error
+            failure = error
+        except (httpx.HTTPError, OSError) as error:
+            failure = error
+        else:
+            return _keep(part, jar, folder, url)
+    raise _unreachable(jar, url, str(failure) or type(failure).__name__) from failure
+
+
+def _take(client: httpx.Client, url: str, part: Path, size: int) -> None:
+    """Downloads, going on behind what an earlier attempt has left."""
+    there = part.stat().st_size if part.exists() else 0
+    if there >= size:
+        part.unlink()
+        there = 0
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={there}-"} if there else {})}
+    with client.stream("GET", url, headers=headers) as response:
+        response.raise_for_status()
+        with part.open("ab" if response.status_code == 206 else "wb") as file:
+            for block in response.iter_raw():
+                file.write(block)
+
+
+def _keep(part: Path, jar: Jar, folder: Path, url: str) -> None:
+    if _digest(part) != jar.sha256:
+        part.unlink()
+        raise JarsMissing(
+            f"{url} is not the jar of the lock (its digest differs); ask who runs the mirror, or set jars.maven_url to another"
+        )
+    part.replace(folder / jar.name)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _unreachable(jar: Jar, url: str, why: str) -> JarsMissing:
+    return JarsMissing(
+        f"{jar.name} could not be fetched from {url} ({why}). Without network: run `rebalancer jars fetch DIR` on a machine that has it, "
+        "copy DIR here and set jars.folder to it; with a mirror: set jars.maven_url"
+    )

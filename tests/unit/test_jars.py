@@ -1,0 +1,178 @@
+"""Jars are fetched once, whole, and only if they are what the lock says; what goes wrong is told with the next step."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from sinks.jars import Jar, JarsMissing, fetch, present, read_lock
+from strategies.errors import SettingsError
+from streaming.connector import JarSettings, connector_jars, connector_settings
+from tests.unit.command_line import rebalancer
+
+ROOT = Path(__file__).parents[2]
+BODY = bytes(range(256)) * 40
+
+
+def jar(name: str, body: bytes = BODY) -> Jar:
+    return Jar(("org.example", name, "1.0"), len(body), hashlib.sha256(body).hexdigest())
+
+
+@dataclass
+class Repository:
+    """A Maven repository on this machine; `breaks`: how many answers end in the middle."""
+
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    breaks: int = 0
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    url: str = ""
+
+    def put(self, *jars: Jar, body: bytes = BODY) -> None:
+        self.bodies |= {f"/maven2/{one.path}": body for one in jars}
+
+
+@contextmanager
+def serving(repository: Repository) -> Iterator[Repository]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Range")
+            repository.asked.append((self.path, asked))
+            body = repository.bodies.get(self.path)
+            if body is None:
+                self.send_error(404)
+                return
+            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+            self.send_response(206 if asked else 200)
+            self.send_header("Content-Length", str(len(body) - start))
+            self.end_headers()
+            repository.breaks, broken = max(0, repository.breaks - 1), repository.breaks > 0
+            self.wfile.write(body[start : start + (len(body) - start) // 2] if broken else body[start:])
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    repository.url = f"http://127.0.0.1:{server.server_port}/maven2/"
+    try:
+        yield repository
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    with serving(Repository()) as running:
+        yield running
+
+
+def test_jars_come_once_and_are_those_of_the_lock(repository: Repository, tmp_path: Path) -> None:
+    jars = [jar(f"a{i}") for i in range(12)]
+    repository.put(*jars)
+    said: list[str] = []
+    files = fetch(jars, tmp_path / "new", repository.url, said.append)
+    assert [file.name for file in files] == [f"a{i}-1.0.jar" for i in range(12)]
+    assert fetch(jars, tmp_path / "new", repository.url, said.append) == files == present(jars, tmp_path / "new")
+    assert len(repository.asked) == 12
+    assert len(said) == 1
+    assert sorted(file.name for file in (tmp_path / "new").iterdir() if not file.name.startswith(".")) == sorted(f.name for f in files)
+
+
+def test_a_broken_download_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
+    repository.put(jar("a"))
+    repository.breaks = 2
+    fetch([jar("a")], tmp_path, repository.url, pause_s=0)
+    assert [asked for _, asked in repository.asked] == [None, f"bytes={len(BODY) // 2}-", f"bytes={len(BODY) * 3 // 4}-"]
+    assert present([jar("a")], tmp_path)
+
+
+def test_what_an_interrupted_process_left_is_gone_on_with(repository: Repository, tmp_path: Path) -> None:
+    repository.put(jar("a"))
+    (tmp_path / ".a-1.0.jar.part").write_bytes(BODY[:100])
+    fetch([jar("a")], tmp_path, repository.url)
+    assert repository.asked[0][1] == "bytes=100-"
+    assert present([jar("a")], tmp_path)
+
+
+def test_another_file_than_the_locked_one_is_never_kept(repository: Repository, tmp_path: Path) -> None:
+    repository.put(jar("a"), body=BODY[::-1])
+    with pytest.raises(JarsMissing, match="its digest differs"):
+        fetch([jar("a")], tmp_path, repository.url)
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+def test_two_processes_that_want_the_same_jars_fetch_them_once(repository: Repository, tmp_path: Path) -> None:
+    repository.put(jar("a"), jar("b"))
+    with ThreadPoolExecutor(4) as pool:
+        for task in [pool.submit(fetch, [jar("a"), jar("b")], tmp_path, repository.url) for _ in range(4)]:
+            task.result()
+    assert len(repository.asked) == 2
+
+
+def test_a_server_without_the_jar_is_asked_once_and_named(repository: Repository, tmp_path: Path) -> None:
+    with pytest.raises(JarsMissing, match=r"a-1\.0\.jar could not be fetched from http.*answers 404.*rebalancer jars fetch DIR"):
+        fetch([jar("a")], tmp_path, repository.url)
+    assert len(repository.asked) == 1
+
+
+def test_no_server_at_all_is_told_with_the_next_step(tmp_path: Path) -> None:
+    with serving(Repository()) as gone:
+        pass
+    with pytest.raises(JarsMissing, match=r"refused.*Without network: run `rebalancer jars fetch DIR`"):
+        fetch([jar("a")], tmp_path, gone.url, pause_s=0)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.org", "nonsense"])
+def test_what_is_no_url_is_a_wrong_setting(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match=r"jars\.maven_url"):
+        fetch([jar("a")], tmp_path, url)
+
+
+def test_a_folder_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SettingsError, match="cannot be written"):
+        fetch([jar("a")], tmp_path / "file" / "below")
+
+
+def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(JarsMissing, match="is not there; fill the folder with: rebalancer jars fetch"):
+        connector_settings(JarSettings(folder=str(tmp_path)))
+    for one in connector_jars():
+        (tmp_path / one.name).write_bytes(b"something else")
+    with pytest.raises(JarsMissing, match="its digest differs"):
+        connector_settings(JarSettings(folder=str(tmp_path)))
+
+
+def test_coordinates_for_spark_replace_the_lock() -> None:
+    assert connector_settings(JarSettings(packages="a:b:1,c:d:2")) == {"spark.jars.packages": "a:b:1,c:d:2"}
+
+
+def test_the_connector_is_that_of_the_pinned_spark() -> None:
+    pinned = next(line for line in (ROOT / "requirements/job.lock").read_text("utf-8").splitlines() if line.startswith("pyspark=="))
+    (connector,) = [one for one in connector_jars() if one.coordinates[1] == "spark-sql-kafka-0-10_2.13"]
+    assert pinned.split()[0] == f"pyspark=={connector.coordinates[2]}"
+
+
+@pytest.mark.parametrize("file", ["streaming/kafka_jars.json", "tests/servers/jars/kafka.json", "tests/servers/jars/pulsar.json"])
+def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:
+    jars = read_lock(ROOT / file)
+    assert len({one.name for one in jars}) == len(jars) > 3
+    assert all(len(one.sha256) == 64 and one.size > 0 for one in jars)
+
+
+def test_the_command_ends_with_a_sentence_when_the_mirror_is_not_there(tmp_path: Path) -> None:
+    done = rebalancer("jars", "fetch", str(tmp_path), "--set", "jars.maven_url=nonsense")
+    assert done.code == exits.SETTINGS
+    assert "jars.maven_url: nonsense/" in done.err
