@@ -33,7 +33,9 @@ class EngineName(StrEnum):
 @app.command()
 def demo(
     *,
-    strategy: Annotated[str, typer.Option(metavar="NAME", help="The strategy that decides: avg or threshold.")] = "avg",
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="The strategy that decides, by the name it has in docs/STRATEGIES.md.")
+    ] = "avg",
     mode: Annotated[
         ModeName, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed).")
     ] = ModeName.fixed,
@@ -49,12 +51,12 @@ def demo(
     """Watch a skewed cluster being balanced on this machine, no server needed.
 
     A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
-    Exit code 0: the spread fell below the strategy's threshold; 3: it did not.
+    Exit code 0: the spread fell below what the strategy wants; 3: it did not.
     """
-    from cli.demo.goal import check_strategy, goal_of
-    from cli.demo.plan import Plan, prepare_folder, write_settings
+    from cli.demo.plan import Plan, check_strategy, prepare_folder, write_settings
     from cli.demo.run import run_demo
     from cli.demo.screen import open_screen
+    from cli.goal import goal_of
     from cli.settings.load import load
 
     check_strategy(strategy)

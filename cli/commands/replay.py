@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import typer
 
 from cli import console, exits, options
-from cli.replay import decisions, imbalance, pipe, plain, report
+from cli.goal import goal_of
+from cli.replay import decisions, pipe, plain, report
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
 from sinks.recording import open_recording
@@ -130,13 +131,11 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
 
 
 def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:
-    limit = imbalance.limit_of(settings.engine)
-    found = [one for last in made.last_rounds() if (one := imbalance.imbalance(last, limit)) is not None]
-    for one in found:
-        console.progress(
-            f"{one.cluster}: a spread of {one.spread:.1f} points is above the {one.limit:g} that {settings.engine.strategy} wants"
-        )
-    if found:
+    goal = goal_of(settings.engine)
+    uneven = [last for last in made.last_rounds() if not goal.reached(last)]
+    for last in uneven:
+        console.progress(f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.measure}), {goal.verdict(last)}")
+    if uneven:
         raise typer.Exit(exits.IMBALANCED)
 
 

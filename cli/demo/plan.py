@@ -12,6 +12,7 @@ from typing import Literal
 from sinks.topic_uri import file_topic_uri
 from strategies.errors import SettingsError
 from strategies.settings import Mode
+from strategies.shedding.registry import SHEDDERS
 
 EngineKind = Literal["spark", "plain"]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -69,6 +70,12 @@ class Plan:
 
     def topic_uri(self, name: str) -> str:
         return file_topic_uri(self.topic(name))
+
+
+def check_strategy(name: str) -> None:
+    """Raises SettingsError for a strategy that nobody knows, before anything is written."""
+    if name not in SHEDDERS:
+        raise SettingsError([f"--strategy: {name!r} is not known; choose one of {', '.join(SHEDDERS)}"])
 
 
 def prepare_folder(wanted: Path | None, keep: bool) -> Path:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cli.demo.goal import Goal
 from cli.demo.plan import TOPICS, Plan
+from cli.goal import Goal
 from simulation.loop import Step
 
 #: The spread must stay below the threshold for this many rounds without a command before the demo ends early.
@@ -47,12 +47,10 @@ class Result:
     def sentence(self) -> str:
         """The one sentence at the end."""
         first, last = self.spreads
-        change = f"the spread ({self.goal.measure} of the brokers' usage) went from {first:.1f} to {last:.1f} points"
+        change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
-        limit = f"{self.goal.strategy}'s threshold of {self.goal.threshold:g}"
-        if self.balanced:
-            return f"Balanced: {change}, below {limit}; {effort}."
-        return f"Not balanced yet: {change}, which is not below {limit}; {effort}. Try more rounds: --rounds {2 * self.plan.rounds}."
+        told = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
+        return f"Balanced: {told}" if self.balanced else f"Not balanced yet: {told} Try more rounds: --rounds {2 * self.plan.rounds}."
 
     def as_json(self) -> dict[str, Any]:
         """The body of `rebalancer demo --json`."""

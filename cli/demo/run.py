@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Protocol
 
 from cli.demo.deciders import open_decider
-from cli.demo.goal import Goal
 from cli.demo.plan import BUNDLES, Plan
 from cli.demo.result import Result, is_settled
+from cli.goal import Goal
 from simulation.loop import Step, closed_loop
 from simulation.skewed import skewed_cluster
 from strategies.engine import EngineSettings

@@ -15,10 +15,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from cli.demo.goal import Goal
 from cli.demo.plan import Plan
 from cli.demo.result import Result
 from cli.demo.story import closing, decided, extremes, introduction, reasons, short
+from cli.goal import Goal
 from simulation.loop import Step
 
 _BAR_WIDTH = 20

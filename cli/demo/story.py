@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
-from cli.demo.goal import Goal
 from cli.demo.plan import BROKERS, BUNDLES, Plan
 from cli.demo.result import Result, files
+from cli.goal import Goal
 from simulation.loop import Step
 from sinks.segments import segment_path
 from strategies.model import Round
@@ -39,7 +39,7 @@ def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
         ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
         ("round", f"one minute of its own time: all brokers report, {who} decides, a simulated executor moves bundles"),
         ("strategy", f"{goal.strategy}, {plan.mode} mode: {goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}"),
-        ("goal", f"spread ({goal.measure} of the brokers' usage) below the strategy's threshold of {goal.threshold:g} points"),
+        ("goal", goal.text),
         ("settings", f"{plan.settings_file}, {'; '.join(defaults)}"),
     ]
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.replay.imbalance import limit_of
 from cli.settings.leaves import Leaf, all_leaves
 from cli.settings.load import Settings, load
 from cli.settings.tree import json_schema
@@ -188,11 +187,6 @@ def complaints_about(data: bytes) -> list[str]:
 def test_a_setting_says_what_it_is(leaf: Leaf) -> None:
     assert leaf.setting.text
     assert not leaf.setting.text.endswith(".")
-
-
-@pytest.mark.parametrize("strategy", SHEDDERS)
-def test_every_strategy_has_a_spread_it_is_content_with(strategy: str) -> None:
-    assert limit_of(EngineSettings(strategy=strategy)) > 0
 
 
 def test_the_schema_in_the_documentation_is_up_to_date() -> None:
