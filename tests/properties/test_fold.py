@@ -66,45 +66,58 @@ def _broker(data: bytes) -> BrokerState:
     return BrokerState(**tree, figures=Figures(**resources, traffic=traffic, bundle_count=count), memory=memory)
 
 
-@given(any_settings, seeds, lengths)
-def test_nothing_legal_stops_the_fold_and_all_that_comes_of_it_can_be_published(chosen: EngineSettings, seed: int, count: int) -> None:
-    for event in live(chosen, moves(seed, count)).events:
-        assert event_row(event).value
+def everything_can_be_published(events: list[Event]) -> None:
+    assert all(event_row(event).value for event in events)
 
 
-@given(any_settings, seeds, lengths)
-def test_the_same_records_give_equal_events_again(chosen: EngineSettings, seed: int, count: int) -> None:
-    story = live(chosen, moves(seed, count))
-    again = fold_again(chosen, story.records, InMemoryStore())
-    assert [_published(events) for events in again] == [_published(events) for events in story.told]
-
-
-@given(any_settings, seeds, lengths)
-def test_state_that_goes_through_bytes_between_any_two_records_changes_nothing(chosen: EngineSettings, seed: int, count: int) -> None:
-    story = live(chosen, moves(seed, count))
-    again = fold_again(chosen, [unpack_record(pack_record(record)) for record in story.records], ByteStore())
-    assert [_published(events) for events in again] == [_published(events) for events in story.told]
-
-
-@given(any_settings, seeds, lengths)
-def test_rounds_are_numbered_without_gaps_and_name_their_commands(chosen: EngineSettings, seed: int, count: int) -> None:
-    events = live(chosen, moves(seed, count)).events
+def rounds_are_numbered_without_gaps_and_name_their_commands(events: list[Event]) -> None:
     closed = [event for event in events if isinstance(event, Round)]
     assert [round_.round for round_ in closed] == list(range(1, len(closed) + 1))
     assert [command.id for command in _commands(events)] == [id_ for round_ in closed for id_ in round_.commands]
 
 
-@given(any_settings, seeds, lengths)
-def test_an_id_stands_for_one_command(chosen: EngineSettings, seed: int, count: int) -> None:
-    ids = Counter(command.id for command in _commands(live(chosen, moves(seed, count)).events))
+def an_id_stands_for_one_command(events: list[Event]) -> None:
+    ids = Counter(command.id for command in _commands(events))
     assert [id_ for id_, count in ids.items() if count > 1] == []
 
 
-@given(any_settings, seeds, lengths)
-def test_a_record_is_rejected_at_most_once_and_then_does_nothing_else(chosen: EngineSettings, seed: int, count: int) -> None:
-    events = live(chosen, moves(seed, count)).events
+def a_record_is_rejected_at_most_once(events: list[Event]) -> None:
     rejected = [event.record.origin for event in events if isinstance(event, Rejection)]
     assert len(rejected) == len(set(rejected))
+
+
+def commands_move_bundles_between_brokers_that_were_judged(events: list[Event]) -> None:
+    judged = {event.round: set(event.brokers) for event in events if isinstance(event, Round)}
+    for command in _commands(events):
+        assert command.source in judged[command.round]
+        assert command.destination is None or command.destination in judged[command.round]
+
+
+PROMISES = (
+    everything_can_be_published,
+    rounds_are_numbered_without_gaps_and_name_their_commands,
+    an_id_stands_for_one_command,
+    a_record_is_rejected_at_most_once,
+    commands_move_bundles_between_brokers_that_were_judged,
+)
+
+
+@given(any_settings, seeds, lengths)
+def test_nothing_legal_stops_the_fold_and_it_keeps_its_promises(chosen: EngineSettings, seed: int, count: int) -> None:
+    events = live(chosen, moves(seed, count)).events
+    for promise in PROMISES:
+        promise(events)
+
+
+@given(any_settings, seeds, lengths)
+def test_the_same_records_give_equal_events_again_even_when_state_goes_through_bytes_between_any_two(
+    chosen: EngineSettings, seed: int, count: int
+) -> None:
+    story = live(chosen, moves(seed, count))
+    told = [_published(events) for events in story.told]
+    assert [_published(events) for events in fold_again(chosen, story.records, InMemoryStore())] == told
+    packed = [unpack_record(pack_record(record)) for record in story.records]
+    assert [_published(events) for events in fold_again(chosen, packed, ByteStore())] == told
 
 
 @given(any_settings, seeds, lengths)
@@ -122,15 +135,6 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
             if before is not None and (chosen.mode, command.code) != ("parity", "swap"):
                 assert command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
             resting[command.bundle] = command
-
-
-@given(any_settings, seeds, lengths)
-def test_commands_move_bundles_between_brokers_that_were_judged(chosen: EngineSettings, seed: int, count: int) -> None:
-    events = live(chosen, moves(seed, count)).events
-    judged = {event.round: set(event.brokers) for event in events if isinstance(event, Round)}
-    for command in _commands(events):
-        assert command.source in judged[command.round]
-        assert command.destination is None or command.destination in judged[command.round]
 
 
 def test_the_stories_are_worth_telling() -> None:
