@@ -1,0 +1,177 @@
+"""The admin API of one Pulsar cluster: what executor and collector ask, and the three things an executor does.
+
+Nothing here loads a bundle: look-ups would, so owners are found by asking brokers what they own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from sinks.names import is_broker
+from sinks.pulsar_answers import Call
+from sinks.pulsar_http import PulsarHttp, Wait
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import AdminError, NotFound, Refused
+
+T = TypeVar("T")
+
+_API = "/admin/v2"
+_MOST_AT_ONCE = 16
+
+
+class PulsarAdmin:
+    """Every method raises AdminError: BrokerUnavailable (may be tried again), NotOwned, NotFound, Refused, Unauthorized."""
+
+    def __init__(self, settings: PulsarSettings, wait: Wait | None = None) -> None:
+        """Connects to nobody yet. Raises SettingsError. `wait`: sleeps between repetitions; True from it ends them."""
+        self._settings = settings
+        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._http.close()
+
+    def brokers(self) -> tuple[str, ...]:
+        """Ids of the live brokers, in order of name."""
+        call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster))
+        listed = _json(call, self._http.ask(call), list)
+        return tuple(sorted(broker for broker in listed if isinstance(broker, str) and is_broker(broker)))
+
+    def leader(self) -> str | None:
+        """The id of the leader; None while there is none."""
+        call = Call("who the leader is", "GET", _path("brokers", "leaderBroker"))
+        try:
+            told = _json(call, self._http.ask(call), dict).get("brokerId")
+        except NotFound:
+            return None
+        return told if isinstance(told, str) else None
+
+    def owned_bundles(self, broker: str) -> frozenset[str]:
+        """The bundles a broker owns, system ones included; none for a broker that is not there."""
+        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
+        try:
+            return frozenset(_json(call, self._http.ask(call), dict))
+        except NotFound:
+            return frozenset()
+
+    def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
+        """The broker that owns a bundle, None if nobody does. The `likely` ones are asked first, the others only if need be.
+
+        Raises BrokerUnavailable if nobody says yes and somebody did not answer.
+        """
+        alive = self.brokers() if brokers is None else brokers
+        first = [broker for broker in dict.fromkeys(likely) if broker in alive]
+        for broker in first:
+            if bundle in self.owned_bundles(broker):
+                return broker
+        rest = [broker for broker in alive if broker not in first]
+        return self._first_owner(bundle, rest)
+
+    def ranges(self, namespace: str) -> tuple[str, ...]:
+        """The ranges of a namespace's bundles, 0x…_0x…, ascending."""
+        call = Call(f"the bundles of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "bundles"))
+        bounds = _json(call, self._http.ask(call), dict).get("boundaries")
+        if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
+            raise _strange(call)
+        return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
+
+    def unload(self, bundle: str, destination: str | None) -> None:
+        """Releases a bundle, to a destination if one is named. Not repeated by itself: look at the owner before you try again."""
+        query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
+        path = _path("namespaces", *bundle.split("/"), "unload") + query
+        self._http.ask(Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412})))
+
+    def split(self, bundle: str, algorithm: str | None, boundaries: Sequence[int] | None) -> None:
+        """Divides a bundle where the algorithm, or the boundaries, say. Not repeated by itself."""
+        query = "?unload=false" + ("" if algorithm is None else f"&splitAlgorithmName={quote(algorithm, safe='')}")
+        body = None if boundaries is None else json.dumps(list(boundaries)).encode()
+        path = _path("namespaces", *bundle.split("/"), "split") + query
+        self._http.ask(Call(f"the split of {bundle}", "PUT", path, body=body, repeatable=False))
+
+    def isolation_policies(self) -> dict[str, Any]:
+        """Policies by name, in Pulsar's order; none where Pulsar says 404, as it does when there is none."""
+        call = Call("the isolation policies", "GET", _path("clusters", self._settings.cluster, "namespaceIsolationPolicies"))
+        return self._object_or_nothing(call)
+
+    def failure_domains(self) -> dict[str, Any]:
+        """Domain → `{"brokers": […]}`."""
+        call = Call("the failure domains", "GET", _path("clusters", self._settings.cluster, "failureDomains"))
+        return self._object_or_nothing(call)
+
+    def anti_affinity(self, namespace: str) -> str | None:
+        """The anti-affinity group of a namespace; Pulsar answers raw text, empty where there is none."""
+        call = Call(f"the anti-affinity group of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "antiAffinity"))
+        return self._http.ask(call).decode("utf-8", errors="replace") or None
+
+    def tenants(self) -> tuple[str, ...]:
+        """Names of all tenants."""
+        return self._names(Call("the list of tenants", "GET", _path("tenants")))
+
+    def namespaces(self, tenant: str) -> tuple[str, ...]:
+        """`tenant/namespace` of all namespaces of a tenant."""
+        return self._names(Call(f"the namespaces of {tenant}", "GET", _path("namespaces", tenant)))
+
+    def topics(self, namespace: str) -> tuple[str, ...]:
+        """Names of all topics of a namespace, persistent or not."""
+        return self._names(Call(f"the topics of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "topics") + "?mode=ALL"))
+
+    def load_report(self, broker: str) -> bytes:
+        """A modular broker's load report, verbatim; an extensible one refuses."""
+        return self._http.ask(Call(f"the load report of {broker}", "GET", _path("broker-stats", "load-report"), at=broker))
+
+    def _names(self, call: Call) -> tuple[str, ...]:
+        return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))
+
+    def _object_or_nothing(self, call: Call) -> dict[str, Any]:
+        try:
+            body = self._http.ask(call)
+        except NotFound:
+            return {}
+        return _json(call, body, dict) if body.strip() else {}
+
+    def _first_owner(self, bundle: str, brokers: Sequence[str]) -> str | None:
+        failed: AdminError | None = None
+        for broker, owned in zip(brokers, _all_at_once(self._owned_or_error, brokers), strict=True):
+            if isinstance(owned, AdminError):
+                failed = failed or owned
+            elif bundle in owned:
+                return broker
+        if failed is not None:
+            raise failed
+        return None
+
+    def _owned_or_error(self, broker: str) -> frozenset[str] | AdminError:
+        try:
+            return self.owned_bundles(broker)
+        except AdminError as error:
+            return error
+
+
+def _all_at_once(ask: Callable[[str], T], brokers: Sequence[str]) -> list[T]:
+    if not brokers:
+        return []
+    with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(brokers)), thread_name_prefix="owner") as pool:
+        return list(pool.map(ask, brokers))
+
+
+def _path(*parts: str) -> str:
+    return "/".join([_API, *(quote(part, safe=":") for part in parts)])
+
+
+def _json(call: Call, body: bytes, kind: type[T]) -> T:
+    try:
+        tree = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _strange(call) from error
+    if not isinstance(tree, kind):
+        raise _strange(call)
+    return tree
+
+
+def _strange(call: Call) -> Refused:
+    return Refused(f"The answer to {call.what} is not what Pulsar's admin API gives; is pulsar.admin_urls the web service of a broker?")

@@ -1,0 +1,231 @@
+"""Asks brokers over HTTP: follows redirects by hand, keeps deadlines, repeats what may be repeated, guards the token.
+
+An HTTP client that follows a redirect to another host drops the Authorization header, and the redirected unload then answers 401. Here
+the method, the body and the token go along, but only to brokers that the cluster itself lists, and never from https to http.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from itertools import count
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import urljoin, urlsplit
+
+from sinks.names import is_broker
+from sinks.pulsar_answers import Call, check_status
+from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.secret_file import read_secret
+from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
+
+if TYPE_CHECKING:
+    import httpx
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST_HOPS = 6
+_LARGEST_ANSWER = 256 * 2**20
+_LONGEST_PAUSE_S = 30.0
+
+#: Sleeps so long; True when the program is to end, so that nothing more is tried.
+Wait = Callable[[float], bool]
+
+
+class PulsarHttp:
+    """Threads may share it. `list_brokers` asks the cluster who belongs to it."""
+
+    def __init__(self, settings: PulsarSettings, list_brokers: Callable[[], frozenset[str]], wait: Wait | None = None) -> None:
+        """Connects to nobody yet. Raises SettingsError."""
+        self._settings = settings
+        self._urls = admin_urls(settings)
+        self._list_brokers = list_brokers
+        self._wait = wait or _sleep
+        self._transport = _transport(settings)
+        self._known = frozenset(url.netloc for url in self._urls)
+        self._refreshing = threading.local()
+        token_header(settings)
+
+    def ask(self, call: Call) -> bytes:
+        """The body of a successful answer. Raises AdminError; SettingsError when the token's file has become unreadable."""
+        bases = self._urls if call.at is None else (base_of(call.at, self._urls, self._settings),)
+        deadline = time.monotonic() + self._settings.deadline_ms / 1000
+        for attempt in count(1):
+            base = bases[(attempt - 1) % len(bases)]
+            try:
+                return self._exchange(call, base, deadline)
+            except BrokerUnavailable as error:
+                may = call.repeatable or isinstance(error, _NeverSent)
+                if not may or attempt >= max(self._settings.attempts, len(bases)):
+                    raise
+                rounds, place = divmod(attempt, len(bases))
+                if place == 0 and not self._pause(rounds, deadline):
+                    raise
+        raise AssertionError("count() has no end")
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._transport.close()
+
+    def _pause(self, rounds: int, deadline: float) -> bool:
+        """Whether there is time, and a wish, to try again."""
+        seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
+        return time.monotonic() + seconds < deadline and not self._wait(seconds)
+
+    def _exchange(self, call: Call, base: AdminUrl, deadline: float) -> bytes:
+        """One call with all its redirects."""
+        url = f"{base}{call.path}"
+        for _ in range(_MOST_HOPS):
+            status, location, body = self._send(call, url, deadline)
+            if status not in _REDIRECTS or not location:
+                check_status(call, _host(url), status, self._without_token(body))
+                return body
+            url = self._redirected(call, url, location)
+        raise NotOwned(
+            f"{call.what} was passed on {_MOST_HOPS} times, last to {_host(url)}: no broker feels responsible, ownership is changing; "
+            "the next round decides anew."
+        )
+
+    def _send(self, call: Call, url: str, deadline: float) -> tuple[int, str, bytes]:
+        """Status, Location and body of one answer; foreign exceptions become ours."""
+        import httpx
+
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise self._late(call, url)
+        timeout = httpx.Timeout(left, connect=min(left, self._settings.connect_timeout_ms / 1000))
+        headers = {"Accept": "application/json, text/plain, */*", **token_header(self._settings)}
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            request = httpx.Request(call.method, url, headers=headers, content=call.body, extensions={"timeout": timeout.as_dict()})
+            # The transport by itself: a client would think about redirects, cookies and the environment.
+            with closing(self._transport.handle_request(request)) as answer:
+                return answer.status_code, answer.headers.get("location", ""), self._body(call, url, answer, deadline)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise _NeverSent(
+                f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
+                "pulsar.admin_urls and the TLS settings."
+            ) from error
+        except httpx.TimeoutException as error:
+            raise self._late(call, url) from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise BrokerUnavailable(
+                f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
+            ) from error
+
+    def _body(self, call: Call, url: str, answer: httpx.Response, deadline: float) -> bytes:
+        """The whole body; a broker that trickles is late like one that is silent."""
+        parts = bytearray()
+        for part in answer.iter_bytes():
+            parts += part
+            if time.monotonic() > deadline:
+                raise self._late(call, url)
+            if len(parts) > _LARGEST_ANSWER:
+                raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.")
+        return bytes(parts)
+
+    def _late(self, call: Call, url: str) -> BrokerUnavailable:
+        seconds = self._settings.deadline_ms / 1000
+        return BrokerUnavailable(
+            f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise pulsar.deadline_ms."
+        )
+
+    def _redirected(self, call: Call, url: str, location: str) -> str:
+        """The next address, if it may be trusted with the token."""
+        try:
+            target = urljoin(url, location)
+            parts = urlsplit(target)
+            netloc = parts.netloc.rpartition("@")[2] if parts.port else f"{parts.hostname}:{443 if parts.scheme == 'https' else 80}"
+        except ValueError:
+            self._distrust(call, url, "an address that is none")
+        if "@" in parts.netloc or parts.scheme != self._urls[0].scheme or not is_broker(netloc):
+            self._distrust(call, url, f"{parts.scheme}://{netloc}")
+        if not self._is_known(netloc):
+            self._distrust(call, url, netloc)
+        return target
+
+    def _distrust(self, call: Call, url: str, where: str) -> NoReturn:
+        raise Refused(
+            f"{_host(url)} sends {call.what} on to {where}, which is no broker that the cluster lists: not followed, and the token was not "
+            "shown; name the address in pulsar.admin_urls if it is one of yours."
+        )
+
+    def _is_known(self, netloc: str) -> bool:
+        """Asks the cluster once more before it says no: the broker may have joined a moment ago."""
+        if netloc in self._known:
+            return True
+        if getattr(self._refreshing, "now", False):
+            return False
+        self._refreshing.now = True
+        try:
+            listed = {base_of(broker, self._urls, self._settings).netloc for broker in self._list_brokers()}
+        finally:
+            self._refreshing.now = False
+        self._known = frozenset(listed) | {url.netloc for url in self._urls}
+        return netloc in self._known
+
+    def _without_token(self, body: bytes) -> bytes:
+        """Something between us and the broker may repeat what it was sent."""
+        header = token_header(self._settings).get("Authorization", "")
+        token = header.removeprefix("Bearer ").encode()
+        return body.replace(token, b"(token)") if token else body
+
+
+class _NeverSent(BrokerUnavailable):
+    """No connection came about, so nothing can have been done."""
+
+
+def token_header(settings: PulsarSettings) -> Mapping[str, str]:
+    """The header that shows the token; none without one. Raises SettingsError."""
+    if not settings.token_file:
+        return {}
+    token = read_secret(settings.token_file, "pulsar.token_file").reveal()
+    if not all(33 <= byte <= 126 for byte in token):
+        raise SettingsError(
+            [f"pulsar.token_file: {settings.token_file} holds more than one word, or not plain ASCII; put nothing but the token into it"]
+        )
+    return {"Authorization": f"Bearer {token.decode('ascii')}"}
+
+
+def _transport(settings: PulsarSettings) -> httpx.HTTPTransport:
+    import httpx
+
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+    return httpx.HTTPTransport(verify=_tls(settings), trust_env=False, limits=limits)
+
+
+def _tls(settings: PulsarSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
+    except (OSError, ValueError) as error:
+        raise SettingsError([f"pulsar.tls_ca_file: {settings.tls_ca_file} holds no certificates ({_cause(error)})"]) from error
+    if settings.tls_cert_file:
+        try:
+            context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file or None, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                [f"pulsar.tls_cert_file: it and pulsar.tls_key_file are no certificate and its key ({_cause(error)})"]
+            ) from error
+    return context
+
+
+def _no_password() -> str:
+    """A key that asks for a password would stop the program to ask for one."""
+    raise ValueError("the key is encrypted")
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _host(url: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(url).netloc.rpartition("@")[2]
+    return "the broker"
+
+
+def _cause(error: Exception) -> str:
+    return str(error) or type(error).__name__

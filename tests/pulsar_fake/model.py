@@ -1,0 +1,226 @@
+"""A Pulsar cluster as its admin API shows it: who owns what, and the answers to calls as observed on Pulsar 4.2.4.
+
+Both load managers: `modular` unloads through the leader and leaves the bundle to the next look-up, `extensible` hands it over at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+_RANGE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+_ALGORITHMS = ("range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a broker was asked, as it came over the wire."""
+
+    broker: str
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path
+
+    @property
+    def parts(self) -> list[str]:
+        return [unquote(part) for part in self.path.removeprefix("/admin/v2/").split("/")]
+
+    def query(self, name: str) -> str | None:
+        return parse_qs(urlsplit(self.target).query).get(name, [None])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, body, and where a redirect leads."""
+
+    status: int
+    body: bytes = b""
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One thing that really happened to a bundle."""
+
+    action: Literal["unload", "split"]
+    bundle: str
+    source: str | None
+    destination: str | None
+
+
+@dataclass
+class Cluster:
+    """State of the cluster. `lookups`: clients are there, so that a released bundle is looked up, and owned, at the next call."""
+
+    name: str = "c"
+    manager: Literal["modular", "extensible"] = "modular"
+    token: str | None = None
+    lookups: bool = True
+    brokers: list[str] = field(default_factory=list)
+    owners: dict[str, str | None] = field(default_factory=dict)
+    wanted: dict[str, str] = field(default_factory=dict)
+    policies: dict[str, object] = field(default_factory=dict)
+    domains: dict[str, object] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, Sequence[str]] = field(default_factory=dict)
+    report: Mapping[str, object] = field(default_factory=dict)
+    applied: list[Applied] = field(default_factory=list)
+    unhealthy: set[str] = field(default_factory=set)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer of the asked broker."""
+        if self.token is not None and request.headers.get("authorization") != f"Bearer {self.token}":
+            return _error(401, "Authentication required")
+        if request.method == "GET":
+            answer = self._get(request)
+            self._look_up()
+            return answer
+        match request.parts:
+            case ["namespaces", tenant, namespace, range_, "unload"]:
+                return self._unload(request, f"{tenant}/{namespace}", range_)
+            case ["namespaces", tenant, namespace, range_, "split"]:
+                return self._split(request, f"{tenant}/{namespace}", range_)
+        return _error(404, "no such resource")
+
+    def leader(self) -> str:
+        return self.brokers[0]
+
+    def _get(self, request: Request) -> Answer:
+        if request.parts[0] in ("tenants", "namespaces"):
+            return self._get_namespaces(request.parts)
+        match request.parts:
+            case ["brokers", "leaderBroker"]:
+                return _ok({"brokerId": self.leader(), "serviceUrl": f"http://{self.leader()}"})
+            case ["brokers", _cluster]:  # any name is as good as the right one
+                return _ok(self.brokers)
+            case ["brokers", _cluster, broker, "ownedNamespaces"]:
+                return self._owned(request, broker)
+            case ["broker-stats", "load-report"]:
+                return _ok(self.report) if self.manager == "modular" else _error(500, "java.lang.UnsupportedOperationException")
+            case ["clusters", _cluster, "namespaceIsolationPolicies"]:
+                return _ok(self.policies) if self.policies else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
+            case ["clusters", _cluster, "failureDomains"]:
+                return _ok(self.domains)
+        return _error(404, "no such resource")
+
+    def _get_namespaces(self, parts: list[str]) -> Answer:
+        match parts:
+            case ["namespaces", tenant, namespace, "bundles"]:
+                return self._bundles(f"{tenant}/{namespace}")
+            case ["namespaces", tenant, namespace, "antiAffinity"]:
+                return Answer(200, self.groups.get(f"{tenant}/{namespace}", "").encode())
+            case ["namespaces", tenant, namespace, "topics"]:
+                return _ok(list(self.topics.get(f"{tenant}/{namespace}", ())))
+            case ["tenants"]:
+                return _ok(sorted({bundle.split("/")[0] for bundle in self.owners}))
+            case ["namespaces", tenant]:
+                return _ok(sorted({b.rpartition("/")[0] for b in self.owners if b.startswith(f"{tenant}/")}))
+        return _error(404, "no such resource")
+
+    def _owned(self, request: Request, broker: str) -> Answer:
+        if broker not in self.brokers:
+            return _error(404, "Broker not found")
+        if request.broker != broker:
+            return _redirect(broker, request.target)
+        status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+        return _ok({bundle: status for bundle, owner in self.owners.items() if owner == broker})
+
+    def _bundles(self, namespace: str) -> Answer:
+        ranges = sorted(bundle.rpartition("/")[2] for bundle in self.owners if bundle.startswith(f"{namespace}/"))
+        if not ranges:
+            return _error(404, "Namespace does not exist")
+        bounds = [ranges[0][:10], *(range_[11:] for range_ in ranges)]
+        return _ok({"boundaries": bounds, "numBundles": len(ranges)})
+
+    def _unload(self, request: Request, namespace: str, range_: str) -> Answer:
+        bundle, destination = f"{namespace}/{range_}", request.query("destinationBroker")
+        if destination is not None:
+            destination = destination.removeprefix("http://").removeprefix("https://")
+            if destination not in self.brokers:
+                return _error(409, f"Not allowed unload namespace bundle to an inactive destination broker {destination}")
+        if self.manager == "modular" and destination is not None:
+            if request.broker != self.leader():
+                return _redirect(self.leader(), request.target)
+            self.wanted[bundle] = destination
+        unknown = self._unknown(namespace, range_)
+        if unknown is not None:
+            return unknown
+        owner = self.owners[bundle]
+        if owner is None:
+            return Answer(204)
+        if request.broker != owner:
+            dropped = self.manager == "modular" or destination is None
+            query = "authoritative=true" + ("" if dropped else f"&destinationBroker={destination}")
+            return _redirect(owner, f"{request.path}?{query}")
+        return self._release(bundle, owner, destination)
+
+    def _release(self, bundle: str, owner: str, destination: str | None) -> Answer:
+        if self.manager == "extensible" and destination == owner:
+            return _error(500, "java.lang.IllegalArgumentException: source and destination broker are the same")
+        if bundle.startswith("pulsar/") and self.manager == "modular":
+            self.unhealthy.add(owner)
+        after = destination if self.manager == "extensible" else None
+        self.owners[bundle] = after
+        self.applied.append(Applied("unload", bundle, owner, self.wanted.get(bundle, destination)))
+        return Answer(204)
+
+    def _split(self, request: Request, namespace: str, range_: str) -> Answer:
+        unknown = self._unknown(namespace, range_)
+        if unknown is not None:
+            return unknown
+        algorithm = request.query("splitAlgorithmName")
+        if algorithm is not None and algorithm not in _ALGORITHMS:
+            return _error(412, "Unsupported namespace bundle split algorithm")
+        bundle = f"{namespace}/{range_}"
+        owner = self.owners[bundle]
+        if owner is None:
+            owner = self.owners[bundle] = self.brokers[0]
+        if request.broker != owner:
+            return _redirect(owner, request.target)
+        low, high = (int(bound, 16) for bound in range_.split("_"))
+        positions = json.loads(request.body) if request.body else [(low + high) // 2]
+        cuts = [low, *sorted(position for position in positions if low < position < high), high]
+        if len(cuts) > 3 and self.manager == "extensible":
+            return _error(412, "Split bundle failed due to invalid request")
+        del self.owners[bundle]
+        self.owners.update({f"{namespace}/0x{a:08x}_0x{b:08x}": owner for a, b in pairwise(cuts)})
+        self.applied.append(Applied("split", bundle, owner, None))
+        return Answer(204)
+
+    def _unknown(self, namespace: str, range_: str) -> Answer | None:
+        if not _RANGE.fullmatch(range_):
+            return _error(500, "java.lang.NumberFormatException")
+        if f"{namespace}/{range_}" in self.owners:
+            return None
+        if not any(bundle.startswith(f"{namespace}/") for bundle in self.owners):
+            return _error(404, "Namespace does not exist")
+        return _error(412, "Invalid bundle range")
+
+    def _look_up(self) -> None:
+        """What clients do as soon as their bundle is gone: they ask who has it, and it is owned again."""
+        for bundle, owner in self.owners.items():
+            if owner is None and self.lookups:
+                wanted = self.wanted.get(bundle, "")
+                self.owners[bundle] = wanted if wanted in self.brokers else self.brokers[len(self.applied) % len(self.brokers)]
+
+
+def _ok(tree: object) -> Answer:
+    return Answer(200, json.dumps(tree).encode())
+
+
+def _error(status: int, reason: str) -> Answer:
+    return Answer(status, json.dumps({"reason": reason}).encode())
+
+
+def _redirect(broker: str, target: str) -> Answer:
+    return Answer(307, location=f"http://{broker}{quote(target, safe='/?&=:%_-.')}")
