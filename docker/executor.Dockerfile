@@ -1,4 +1,4 @@
-# Everything that needs no Spark and no Java: replay, conformance, explain; later the collector and the executor.
+# Everything that needs no Spark and no Java: the executor, replay, conformance, explain; later the collector.
 # From the project folder:  docker build -f docker/executor.Dockerfile -t pulsar-rebalancer-executor:0.1.0 .
 
 FROM python:3.11.13-slim-bookworm AS build

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, Refused, Unauthorized
 
 _LONGEST_REASON = 300
-_AGAIN_LATER = frozenset({408, 425, 429, 502, 503, 504})
+_AGAIN_LATER = frozenset({425, 429, 503})
+#: Something between us and the broker, or the broker itself, gave up waiting for work that may have been done.
+_GAVE_UP = frozenset({408, 502, 504})
+
+
+class Unanswered(BrokerUnavailable):
+    """The call was sent, and nobody knows whether it was carried out: look before you repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
         return NotFound(f"{said}: there is no such thing (any more); look at its name, or wait for the next round to decide anew.")
     if status in _AGAIN_LATER:
         return BrokerUnavailable(f"{said}: it is busy or starting; try again in a while.")
+    if status in _GAVE_UP:
+        return Unanswered(f"{said}: it took too long; look at what came of it before you try again.")
     if status == 409:
         return Refused(f"{said}: what the call names is not available at the moment; check that the destination is alive.")
     if 300 <= status < 400:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from sinks.names import is_broker
-from sinks.pulsar_answers import Call, check_status
+from sinks.pulsar_answers import Call, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
 from sinks.secret_file import read_secret
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
@@ -111,7 +111,7 @@ class PulsarHttp:
         except httpx.TimeoutException as error:
             raise self._late(call, url) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise BrokerUnavailable(
+            raise Unanswered(
                 f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
             ) from error
 
@@ -126,11 +126,9 @@ class PulsarHttp:
                 raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.")
         return bytes(parts)
 
-    def _late(self, call: Call, url: str) -> BrokerUnavailable:
+    def _late(self, call: Call, url: str) -> Unanswered:
         seconds = self._settings.deadline_ms / 1000
-        return BrokerUnavailable(
-            f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise pulsar.deadline_ms."
-        )
+        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise pulsar.deadline_ms.")
 
     def _redirected(self, call: Call, url: str, location: str) -> str:
         """The next address, if it may be trusted with the token."""
@@ -196,7 +194,10 @@ def _transport(settings: PulsarSettings) -> httpx.HTTPTransport:
     return httpx.HTTPTransport(verify=_tls(settings), trust_env=False, limits=limits)
 
 
-def _tls(settings: PulsarSettings) -> ssl.SSLContext:
+def _tls(settings: PulsarSettings) -> ssl.SSLContext | bool:
+    """Loading the authorities of a machine takes longer than a call, so it is left where no certificate is looked at."""
+    if not (settings.tls_ca_file or settings.tls_cert_file or "https:" in settings.admin_urls):
+        return False
     try:
         context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
     except (OSError, ValueError) as error:

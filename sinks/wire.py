@@ -25,7 +25,7 @@ from sinks.encoding import (
     to_round,
 )
 from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
-from sinks.names import is_cluster
+from sinks.names import check_broker, check_bundles, check_cluster, is_cluster
 from sinks.origin import origin_size
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
@@ -45,6 +45,8 @@ __all__ = [
     "encode_outcome_telemetry",
     "encode_rejected",
     "encode_round",
+    "read_command",
+    "to_command",
 ]
 
 T = TypeVar("T")
@@ -95,6 +97,17 @@ def cluster_of(value: bytes) -> str:
 def decode_command(value: bytes) -> Command:
     """One record of the COMMANDS topic. Raises WireError."""
     return to_command(_decode(_COMMAND, value, CommandRecord))
+
+
+def read_command(value: bytes) -> CommandRecord:
+    """One record of the COMMANDS topic with all its fields and legal names, for those who act on it. Raises WireError."""
+    record = _decode(_COMMAND, value, CommandRecord)
+    check_cluster(record.cluster)
+    check_bundles([record.bundle], "$.bundle: {}")
+    check_broker(record.source, "$.source")
+    if record.destination is not None:
+        check_broker(record.destination, "$.destination")
+    return record
 
 
 def decode_round(value: bytes) -> Round:

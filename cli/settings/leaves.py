@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from sinks.executor_settings import ExecutorSettings
+from sinks.pulsar_settings import PulsarSettings
 from strategies.engine import EngineSettings
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
+
+#: Tables of the processes that run without Spark.
+_BESIDE_THE_JOB: Mapping[str, type] = {"pulsar": PulsarSettings, "executor": ExecutorSettings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class _Shedding:
 def sections() -> Mapping[str, type]:
     """Dotted table name → the class its keys build, in the order people read them."""
     strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
-    return {"round": RoundSettings, "weights": Weights, **strategies, **nested(JobSettings), "job": JobSettings}
+    return {"round": RoundSettings, "weights": Weights, **strategies, **nested(JobSettings), "job": JobSettings, **_BESIDE_THE_JOB}
 
 
 def all_leaves() -> tuple[Leaf, ...]:

@@ -13,6 +13,8 @@ from cli.settings import complaints
 from cli.settings.leaves import Leaf, all_leaves, nested, sections
 from cli.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from cli.settings.tree import build_model
+from sinks.executor_settings import ExecutorSettings, admission_rules
+from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import parse_topic
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
@@ -37,6 +39,8 @@ class Settings:
     entries: tuple[Entry, ...]
     engine: EngineSettings
     job: JobSettings
+    pulsar: PulsarSettings
+    executor: ExecutorSettings
 
     def value(self, path: str) -> Any:
         """The value of one setting by its dotted path; KeyError for unknown paths."""
@@ -60,7 +64,7 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     found += wrong or _broken_rules(entries)
     if found:
         raise SettingsError(found)
-    return Settings(entries, _engine(entries), _job(entries))
+    return Settings(entries, _engine(entries), _job(entries), _build("pulsar", entries), _build("executor", entries))
 
 
 def _merge(given: Sequence[Assignment], leaves: Sequence[Leaf]) -> tuple[tuple[Entry, ...], list[str]]:
@@ -94,11 +98,15 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
 
 
 def _broken_rules(entries: Sequence[Entry]) -> list[str]:
-    """What single values cannot tell: rules between the settings of a strategy, and topics that are no URIs."""
+    """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
     found: list[str] = []
     try:
         engine = _engine(entries)
         shedder(engine.strategy, engine.shedding, engine.weights, engine.mode)
+    except SettingsError as error:
+        found += error.complaints
+    try:
+        admission_rules(_build("executor", entries))
     except SettingsError as error:
         found += error.complaints
     for entry in entries:

@@ -81,8 +81,8 @@ def _means_a_setting(name: str, tables: set[str]) -> bool:
 
 def _unknown_variable(name: str, known: list[str]) -> str:
     path = name.removeprefix(_PREFIX).replace("__", ".").lower()
-    close = get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"{path}: the environment variable {name} sets nothing" + (f"; did you mean {close[0]}?" if close else "")
+    close = get_close_matches(name.removeprefix(_PREFIX), [other.removeprefix(_PREFIX) for other in known], n=1, cutoff=0.75)
+    return f"{path}: the environment variable {name} sets nothing" + (f"; did you mean {_PREFIX}{close[0]}?" if close else "")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

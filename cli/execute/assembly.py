@@ -1,0 +1,78 @@
+"""Puts the executor together from the settings, and takes it apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from cli.settings.load import Settings
+from sinks.applying import Applier, Patience
+from sinks.executor import Done, Duty, Executor, ExecutorTopics
+from sinks.executor_settings import admission_rules, pause_file, state_folder
+from sinks.journal import Journal
+from sinks.pace import Pace
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.signing import signing_key
+from sinks.topics import Consumer, Publisher, open_consumer, open_publisher
+
+_GROUP = "rebalancer-executor"
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """An executor that is ready to work, and the brokers it has found."""
+
+    executor: Executor
+    brokers: tuple[str, ...]
+    signed: bool
+
+
+@contextmanager
+def assembled(settings: Settings, apply: bool, wait: Callable[[float], bool], tell: Callable[[Done], None]) -> Iterator[Assembled]:
+    """Opens everything, asks the cluster who is there, and closes everything again. Raises SettingsError, AdminError, SinkError.
+
+    `wait` sleeps; True from it means that the program is to end.
+    """
+    given, pulsar = settings.executor, settings.pulsar
+    key = signing_key(settings.job.signing)
+    duty = Duty(pulsar.cluster, admission_rules(given), apply, key, pause_file(given), given.max_concurrent, settings.job.wire)
+    with ExitStack() as stack:
+        admin = PulsarAdmin(pulsar, wait)
+        stack.callback(admin.close)
+        brokers = admin.brokers()
+        journal = Journal(state_folder(given))
+        stack.callback(journal.close)
+        topics = _topics(settings, stack)
+        patience = Patience(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
+        executor = Executor(
+            duty,
+            topics,
+            journal=journal,
+            admin=admin,
+            applier=Applier(admin, patience, wait),
+            pace=Pace(given.max_per_minute, wait),
+            tell=tell,
+        )
+        yield Assembled(executor, brokers, key is not None)
+
+
+def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
+    uris, job = settings.job.topics, settings.job
+    folder = state_folder(settings.executor)
+    # Executors of several clusters may share a topic: each has to see all of it.
+    group = f"{_GROUP}-{settings.pulsar.cluster}"
+
+    def consumer(uri: str) -> Consumer:
+        opened = open_consumer(uri, group, folder, job.wire)
+        stack.callback(opened.close)
+        return opened
+
+    def publisher(uri: str) -> Publisher:
+        opened = open_publisher(uri)
+        stack.callback(opened.close)
+        return opened
+
+    return ExecutorTopics(
+        consumer(uris.commands), consumer(uris.rounds), publisher(uris.outcomes), publisher(uris.telemetry), publisher(uris.rejected)
+    )

@@ -1,0 +1,23 @@
+"""Outcomes as lines for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sinks.executor import Done
+
+_WIDEST_STATUS = len("already-done")
+
+
+def line(done: Done) -> str:
+    """`applied       transfer t/ns/0x…: a:1 → b:1 in 120 ms`, with the reason behind it where there is one."""
+    command, outcome = done
+    where = command.source if command.destination is None else f"{command.source} → {command.destination}"
+    took = f" in {outcome.took_ms} ms" if outcome.status == "applied" else ""
+    why = f" [{outcome.reason}]" if outcome.reason else ""
+    return f"{outcome.status:<{_WIDEST_STATUS}}  {command.action} {command.bundle}: {where}{took}{why}"
+
+
+def summary(counts: Counter[str]) -> str:
+    """`3 applied, 1 refused`"""
+    return ", ".join(f"{number} {status}" for status, number in sorted(counts.items())) or "no commands"

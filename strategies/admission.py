@@ -1,0 +1,186 @@
+"""Whether a command may be carried out: a command and facts in, "apply" or the reason against it out. Nothing acts here.
+
+Two questions, because facts about the cluster cost calls: `may_be_considered` needs none of them, `may_be_applied` does. Pulsar checks
+neither isolation policies nor system bundles when it is told to unload, so both are checked here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from strategies.filters.contract import namespace_of
+from strategies.filters.isolation import isolated
+from strategies.filters.policies import PoliciesView, read_policies
+from strategies.model import Command, OutcomeStatus
+from strategies.system_bundles import is_system_bundle
+
+_DAY_MS = 86_400_000
+#: A command from further in the future than clocks differ could be replayed for very long.
+_MOST_AHEAD_MS = 300_000
+
+Signature = Literal["signed", "unsigned", "wrong", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time of day (UTC) in which bundles may move, in ms since midnight; `end` before `begin` reaches over midnight."""
+
+    begin_ms: int
+    end_ms: int
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether the time lies inside; the end does not."""
+        time = now_ms % _DAY_MS
+        if self.begin_ms <= self.end_ms:
+            return self.begin_ms <= time < self.end_ms
+        return time >= self.begin_ms or time < self.end_ms
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRules:
+    """What the operator allows. `allow`, `deny`: shell patterns of `tenant/namespace`; empty `allow` and `windows` mean all."""
+
+    actions: frozenset[str] = frozenset({"unload", "transfer", "split"})
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a command without asking the cluster.
+
+    `newest_epoch`: of the command's cluster, 0 if none was seen; `earlier`: what became of the same id before, dry runs left out;
+    `paused`: somebody has pulled the brake.
+    """
+
+    now_ms: int
+    signature: Signature = "unchecked"
+    newest_epoch: int = 0
+    earlier: OutcomeStatus | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when nobody owns it."""
+
+    brokers: Sequence[str]
+    owner: str | None
+    policies: PoliciesView = PoliciesView()
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a command is not carried out: the outcome's status, a stable code, a sentence."""
+
+    status: Literal["already-done", "refused", "expired"]
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+def isolation_of(policies: Mapping[str, object]) -> PoliciesView:
+    """Isolation policies by name, as the admin API gives them."""
+    return read_policies(json.dumps({"isolation": policies}))
+
+
+def may_be_considered(command: Command, standing: Standing, rules: AdmissionRules) -> Objection | None:
+    """The first objection that needs no look at the cluster, in the order of the rules; None when there is none."""
+    return (
+        _forged(standing)
+        or _out_of_date(command, standing)
+        or _done_before(standing)
+        or _not_ours(command, rules)
+        or _not_now(standing, rules)
+    )
+
+
+def may_be_applied(command: Command, scene: Scene) -> Objection | None:
+    """The first objection that the cluster's present state raises; None when the command may be applied."""
+    if scene.owner is None:
+        if not scene.exists:
+            return Objection("refused", "no-such-bundle", "the namespace has no such bundle (any more); it was split or deleted")
+        return Objection("refused", "not-owned", "no broker owns the bundle, so there is nothing to release")
+    if scene.owner == command.destination:
+        return Objection("already-done", "at-destination", f"{scene.owner} owns the bundle already; nothing was called")
+    if scene.owner != command.source:
+        return Objection("refused", "moved-on", f"the bundle belongs to {scene.owner} now, not to {command.source}")
+    return None if command.destination is None else _unfit(command, command.destination, scene)
+
+
+def _forged(standing: Standing) -> Objection | None:
+    match standing.signature:
+        case "unsigned":
+            return Objection("refused", "unsigned", "the command carries no signature, and this executor has a key")
+        case "wrong":
+            return Objection("refused", "wrong-signature", "the signature does not belong to these bytes and this executor's key")
+    return None
+
+
+def _out_of_date(command: Command, standing: Standing) -> Objection | None:
+    if command.epoch < standing.newest_epoch:
+        newest = standing.newest_epoch
+        return Objection("refused", "older-epoch", f"the command is of epoch {command.epoch}; a newer job has begun epoch {newest}")
+    if standing.now_ms >= command.expires_at_ms:
+        late_s = (standing.now_ms - command.expires_at_ms) / 1000
+        return Objection("expired", "expired", f"the command was to be carried out {late_s:.0f} s ago at the latest")
+    if command.issued_at_ms > standing.now_ms + _MOST_AHEAD_MS:
+        ahead_s = (command.issued_at_ms - standing.now_ms) / 1000
+        return Objection(
+            "refused", "from-the-future", f"the command was issued {ahead_s:.0f} s ahead of this machine's clock; set the clocks"
+        )
+    return None
+
+
+def _done_before(standing: Standing) -> Objection | None:
+    match standing.earlier:
+        case None | "dry-run":
+            return None
+        case "applied" | "already-done":
+            return Objection("already-done", "replayed", "a command with this id was carried out before")
+        case "expired":
+            return Objection("expired", "replayed", "a command with this id had expired before")
+        case earlier:
+            return Objection("refused", "replayed", f"a command with this id came before and was {earlier}")
+
+
+def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
+    if command.action == "throttle":
+        return Objection("refused", "advice", "throttling is advice for people; this executor does not carry it out")
+    if command.action not in rules.actions:
+        return Objection("refused", "action-not-allowed", f"{command.action} is not one of executor.actions")
+    if command.action == "transfer" and command.destination is None:
+        return Objection("refused", "no-destination", "a transfer needs a destination")
+    if is_system_bundle(command.bundle, "fixed"):
+        return Objection("refused", "system-bundle", "the bundle belongs to Pulsar itself; a broker that loses it turns unhealthy")
+    namespace = namespace_of(command.bundle)
+    if any(part in (".", "..") for part in namespace.split("/")) or namespace.count("/") != 1:
+        return Objection("refused", "namespace-name", f"{namespace} is no namespace that Pulsar could have")
+    if any(fnmatchcase(namespace, pattern) for pattern in rules.deny):
+        return Objection("refused", "namespace-denied", f"{namespace} is on the list executor.deny")
+    if rules.allow and not any(fnmatchcase(namespace, pattern) for pattern in rules.allow):
+        return Objection("refused", "namespace-not-allowed", f"{namespace} is not on the list executor.allow")
+    return None
+
+
+def _not_now(standing: Standing, rules: AdmissionRules) -> Objection | None:
+    if standing.paused:
+        return Objection("refused", "paused", "somebody has paused this executor; take the pause file away to go on")
+    if rules.windows and not any(window.holds(standing.now_ms) for window in rules.windows):
+        return Objection("refused", "outside-window", "it is none of the times of day in executor.windows")
+    return None
+
+
+def _unfit(command: Command, destination: str, scene: Scene) -> Objection | None:
+    if destination not in scene.brokers:
+        return Objection("refused", "destination-gone", f"{destination} is none of the {len(scene.brokers)} live brokers")
+    refusal = isolated(scene.policies, namespace_of(command.bundle), scene.brokers).get(destination)
+    return None if refusal is None else Objection("refused", refusal.code, f"{destination} {refusal.text}")

@@ -1,0 +1,72 @@
+"""Builders for whoever feeds an executor: commands, one line each, and the topics around it as folders."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.signing import SigningKey
+from sinks.topic_uri import file_topic_uri
+from sinks.wire import decode_outcome, encode_command
+from strategies.model import Command, Expected, Outcome
+
+TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+_NUMBERS = itertools.count(1)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def command(bundle: str, source: str, destination: str | None = None, **changes: object) -> Command:
+    """A transfer, or an unload without a destination, that is good for five minutes."""
+    plain = Command(
+        id=f"command-{next(_NUMBERS)}",
+        cluster="c",
+        round=1,
+        epoch=1,
+        action="unload" if destination is None else "transfer",
+        bundle=bundle,
+        source=source,
+        destination=destination,
+        strategy="avg",
+        code="test",
+        text="a test wants it",
+        evidence={},
+        expected=Expected(),
+        issued_at_ms=now_ms(),
+        expires_at_ms=now_ms() + 300_000,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+class Control:
+    """The five topics below a folder, as a job and a reader of outcomes see them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def uri(self, topic: str) -> str:
+        return file_topic_uri(self.folder / topic)
+
+    def send(self, *commands: Command, key: SigningKey | None = None) -> None:
+        records = [encode_command(one) for one in commands]
+        self.write("commands", records if key is None else [key.sign(record) for record in records])
+
+    def write(self, topic: str, records: Sequence[bytes]) -> None:
+        with FileTopicWriter(self.folder / topic) as writer:
+            writer.append(records)
+
+    def read(self, topic: str) -> list[bytes]:
+        return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
+
+    def outcomes(self) -> list[Outcome]:
+        return [decode_outcome(value) for value in self.read("outcomes")]
+
+    def verdicts(self) -> list[tuple[str, str]]:
+        """Status and reason code of every outcome; the code is empty where all went as commanded."""
+        return [(one.status, (one.reason or "").partition(":")[0]) for one in self.outcomes()]

@@ -1,0 +1,112 @@
+"""An executor on a fake cluster and file topics, one life after the other, each of which may end at a chosen moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from sinks.applying import Applier, Effect, Patience
+from sinks.contracts.commands import CommandRecord
+from sinks.executor import Duty, Executor, ExecutorTopics
+from sinks.journal import Journal
+from sinks.pace import Pace
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topics import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
+from tests.control_topic import Control, now_ms
+from tests.pulsar_fake.server import FakePulsar
+
+APPLY = Duty("c", apply=True)
+
+
+class Death(BaseException):
+    """The process is killed."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """How one life of an executor differs from the usual one; `dies` names the moment of its death."""
+
+    dies: Literal["", "before the call", "after the call", "before publishing", "before committing"] = ""
+    later_ms: int = 0
+
+
+class MortalApplier(Applier):
+    """Dies when Pulsar is called."""
+
+    def __init__(self, admin: PulsarAdmin, life: Life) -> None:
+        super().__init__(admin, Patience(300, backoff_ms=0), wait=lambda _: False)
+        self.life = life
+
+    def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
+        if self.life.dies == "before the call":
+            raise Death
+        effect = super().apply(command, may_go_on)
+        if self.life.dies == "after the call":
+            raise Death
+        return effect
+
+
+@dataclass(frozen=True)
+class MortalPublisher:
+    """Dies before anything is on the topic."""
+
+    publisher: Publisher
+    life: Life
+
+    def publish(self, key: str, value: bytes) -> None:
+        if self.life.dies == "before publishing":
+            raise Death
+        self.publisher.publish(key, value)
+
+    def flush(self) -> None:
+        self.publisher.flush()
+
+    def close(self) -> None:
+        self.publisher.close()
+
+
+@dataclass(frozen=True)
+class MortalConsumer:
+    """Dies instead of committing."""
+
+    consumer: Consumer
+    life: Life
+
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
+        return self.consumer.poll(max_records, timeout_s)
+
+    def commit(self, record: TopicRecord) -> None:
+        if self.life.dies == "before committing":
+            raise Death
+        self.consumer.commit(record)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+@contextmanager
+def executor(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life()) -> Iterator[Executor]:
+    """One life of an executor; the next one goes on where it stopped."""
+    state = control.folder / "state"
+    with ExitStack() as stack:
+        admin = stack.enter_context(closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))))
+        journal = stack.enter_context(closing(Journal(state)))
+        outcomes, telemetry, rejected = (open_publisher(control.uri(topic)) for topic in ("outcomes", "telemetry", "rejected"))
+        commands, rounds = (open_consumer(control.uri(topic), "executor", state) for topic in ("commands", "rounds"))
+        topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
+        stack.callback(topics.close)
+        applier, pace = MortalApplier(admin, life), Pace(0, wait=lambda _: True)
+        clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
+        yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, clock_ms=clock_ms)
+
+
+def run(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life()) -> list[tuple[str, str]]:
+    """All there is; status and reason code of each outcome so far."""
+    with executor(pulsar, control, duty, life) as one:
+        one.recover()
+        while one.step(0):
+            pass
+    return control.verdicts()

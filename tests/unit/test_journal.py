@@ -1,0 +1,99 @@
+"""The executor's journal: what it was told is there after a restart, in the state it was in, and nobody else can write to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from sinks.journal import Journal, Received
+from sinks.position import Position
+from strategies.errors import SinkError, StateVersionError
+
+
+def received(id_: str = "id", place: int = 10) -> Received:
+    return Received(id_, Position("t", 0, place), b"{}")
+
+
+@contextmanager
+def journal(folder: Path) -> Iterator[Journal]:
+    with closing(Journal(folder)) as one:
+        yield one
+
+
+def test_a_command_goes_from_open_to_decided_to_published_across_restarts(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.intend(received(), "a:1", 5)
+    with journal(tmp_path) as one:
+        (entry,) = one.unfinished()
+        assert (entry.received, entry.owner, entry.status, entry.outcome, entry.at_ms) == (received(), "a:1", None, None, 5)
+        one.decide(received(), "applied", b"outcome", 6)
+    with journal(tmp_path) as one:
+        (entry,) = one.unfinished()
+        assert (entry.owner, entry.status, entry.outcome, entry.published) == ("a:1", "applied", b"outcome", False)
+        one.publish(received())
+    with journal(tmp_path) as one:
+        assert one.unfinished() == []
+        same, earlier = one.earlier(received())
+        assert same is not None
+        assert same.published
+        assert earlier is None, "the very same record is no replay"
+
+
+def test_the_same_id_at_another_place_is_a_replay(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.decide(received(), "refused", b"o", 1)
+        assert one.earlier(received(place=99)) == (None, "refused")
+        assert one.earlier(received("other", 99)) == (None, None)
+
+
+def test_dry_runs_and_open_intents_are_no_verdict(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one.decide(received(), "dry-run", b"o", 1)
+        one.intend(received("other"), None, 1)
+        assert one.earlier(received(place=99)) == (None, None)
+        assert one.earlier(received("other", 99)) == (None, None)
+
+
+def test_epochs_only_grow(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        assert one.newest_epoch("c") == 0
+        one.see_epoch("c", 3)
+        one.see_epoch("c", 2)
+    with journal(tmp_path) as one:
+        assert (one.newest_epoch("c"), one.newest_epoch("d")) == (3, 0)
+
+
+def test_only_old_and_published_entries_are_forgotten(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        for number, id_ in enumerate(("old", "new", "waiting")):
+            one.decide(received(id_, number), "applied", b"o", 100 if id_ == "new" else 1)
+            if id_ != "waiting":
+                one.publish(received(id_, number))
+        one.forget(50)
+        assert one.earlier(received("old", 99))[1] is None
+        assert one.earlier(received("new", 99))[1] == "applied"
+        assert [entry.received.id for entry in one.unfinished()] == ["waiting"]
+
+
+def test_a_second_executor_is_told_to_stay_away(tmp_path: Path) -> None:
+    with journal(tmp_path), pytest.raises(SinkError, match="Another executor uses"):
+        Journal(tmp_path)
+
+
+def test_what_cannot_be_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").write_bytes(b"no database, and longer than the header of one " * 20)
+    with pytest.raises(SinkError, match=r"journal\.sqlite cannot be used .*executor\.state"):
+        Journal(tmp_path)
+    with pytest.raises(SinkError, match="cannot be used"):
+        Journal(tmp_path / "journal.sqlite" / "below")
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db:
+        db.execute("PRAGMA user_version = 9")
+    with pytest.raises(StateVersionError, match="format 9"):
+        Journal(tmp_path)
