@@ -1,4 +1,4 @@
-"""How many examples a property gets, and signals as in a terminal: tests started in a script's background would ignore SIGINT."""
+"""How many examples a property gets, whose warnings are not ours, and signals as in a terminal, also in the background of a script."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "properties: a property that hypothesis looks for a counterexample of; make test-long looks longest")
+    # Of kafka-python, whenever it reads one of its own files.
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,0 +1,78 @@
+"""Keys and certificates for tests, made once by Java's keytool and kept in the cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers.jvm import keytool
+
+#: Of stores that exist for tests only.
+PASSWORD = "changeit"
+_DAYS = "3650"
+_EXTENSIONS = ("-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc=ca:true", "-ext", "ku=digitalSignature,keyEncipherment,keyCertSign")
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """`ca`: what clients trust; `client_cert`, `client_key`: what a client shows, PEM (None without openssl)."""
+
+    folder: Path
+
+    @property
+    def broker_store(self) -> Path:
+        return self.folder / "broker.p12"
+
+    @property
+    def trusted_store(self) -> Path:
+        return self.folder / "trusted.p12"
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "broker.pem"
+
+    @property
+    def client_cert(self) -> Path:
+        return self.folder / "client.pem"
+
+    @property
+    def client_key(self) -> Path:
+        return self.folder / "client.key"
+
+
+def certificates(cache: Path) -> Certificates:
+    """Those of the cache, made if they are not there."""
+    kept = cache / "certificates"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            _make(Certificates(Path(folder)))
+            new = Path(folder).rename(cache / f"{Path(folder).name}-done")
+            Path(folder).mkdir()  # for the context manager to remove
+        try:
+            new.rename(kept)
+        except OSError:  # somebody was faster
+            shutil.rmtree(new)
+    return Certificates(kept)
+
+
+def _make(made: Certificates) -> None:
+    for name in ("broker", "client"):
+        _key_pair(made.folder, name)
+    keytool("-importcert", "-noprompt", "-alias", "client", "-file", str(made.client_cert), *_store(made.trusted_store))
+    if shutil.which("openssl"):
+        command = ["openssl", "pkcs12", "-in", str(made.folder / "client.p12"), "-nodes", "-nocerts", "-passin", f"pass:{PASSWORD}"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        made.client_key.write_text(text[text.index("-----BEGIN") :], "utf-8")
+
+
+def _key_pair(folder: Path, name: str) -> None:
+    store = _store(folder / f"{name}.p12")
+    keytool("-genkeypair", "-alias", name, "-keyalg", "RSA", "-dname", f"CN={name}", "-validity", _DAYS, *_EXTENSIONS, *store)
+    keytool("-exportcert", "-rfc", "-alias", name, "-file", str(folder / f"{name}.pem"), *store)
+
+
+def _store(file: Path) -> tuple[str, ...]:
+    return ("-keystore", str(file), "-storetype", "PKCS12", "-storepass", PASSWORD)

@@ -1,0 +1,163 @@
+"""Java servers for tests: jars from a lock, a class-data archive that makes them start in seconds, and nothing left behind.
+
+A server gets SIGKILL when the process that started it dies, however it dies (where Linux's `setpriv` is there).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from sinks.jars import MAVEN_CENTRAL, cache_folder, fetch, read_lock
+
+HERE = Path(__file__).parent
+_READY_S = 120.0
+_STOP_S = 60.0
+_LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Java code to run: the jars of a lock, in its order, and how much heap it gets."""
+
+    name: str
+    heap: tuple[str, ...] = ("-Xms64m", "-Xmx256m")
+
+    @property
+    def jars(self) -> list[Path]:
+        """Fetched on first use; a mirror is named by the setting's own environment variable."""
+        url = os.environ.get("REBALANCER_JARS__MAVEN_URL", MAVEN_CENTRAL)
+        return fetch(read_lock(self._lock), cache_folder(f"test-{self.name}"), url, lambda text: print(text, file=sys.stderr))
+
+    @property
+    def cache(self) -> Path:
+        """A folder for what only these jars with this Java can use again: archives, formatted storage."""
+        key = hashlib.sha256(self._lock.read_bytes() + java_version().encode()).hexdigest()[:12]
+        folder = cache_folder("test-servers") / f"{self.name}-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def _lock(self) -> Path:
+        return HERE / "jars" / f"{self.name}.json"
+
+    def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """The command line that runs a class."""
+        return [java(), *self.heap, *_LEAN, *options, "-cp", os.pathsep.join(map(str, self.jars)), main, *arguments]
+
+
+@dataclass
+class Server:
+    """One server process: started, watched until it is ready, stopped or killed by its process id, started again."""
+
+    program: Program
+    main: str
+    arguments: tuple[str, ...]
+    folder: Path
+    ready: str
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _archiving: Path | None = field(default=None, init=False)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Returns when the log says that the server is ready."""
+        told = self.log.stat().st_size if self.log.exists() else 0
+        options = [*self._archive_options(), f"-Dlog4j2.configurationFile={HERE / 'log4j2.json'}", f"-Djava.io.tmpdir={self.folder}"]
+        command = [*dying_with_us(), *self.program.command(self.main, *self.arguments, options=options)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+        eventually(lambda: self._is_ready(told), _READY_S, f"{self.main} was not ready in time, see {self.log}")
+
+    def kill(self) -> None:
+        """As a power failure would: no clean-up, no goodbye."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> None:
+        """Kill, unless this start is the one that writes the class-data archive on its way out."""
+        if self._archiving is not None and self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+                if self._archiving.exists():
+                    self._archiving.replace(self._archive)
+            except subprocess.TimeoutExpired:
+                pass
+        self._archiving = None
+        self.kill()
+
+    @property
+    def _archive(self) -> Path:
+        return self.program.cache / f"{self.main}.jsa"
+
+    def _archive_options(self) -> list[str]:
+        if self._archive.exists():
+            return [f"-XX:SharedArchiveFile={self._archive}"]
+        self._archiving = self.folder / "classes.jsa"
+        return [f"-XX:ArchiveClassesAtExit={self._archiving}"]
+
+    def _is_ready(self, told: int) -> bool:
+        with self.log.open("rb") as log:
+            log.seek(told)
+            text = log.read()
+        assert self._process is not None
+        assert self._process.poll() is None, f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"
+        return self.ready.encode() in text
+
+
+def java() -> str:
+    """JAVA_HOME's Java, else the first on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else shutil.which("java") or "java"
+
+
+def keytool(*arguments: str) -> None:
+    """Java's own tool for keys and certificates."""
+    subprocess.run([java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True)
+
+
+@cache
+def java_version() -> str:
+    return subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def eventually(true: Callable[[], bool], seconds: float, otherwise: str) -> None:
+    """Waits for a condition; it is an error when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.03)
+
+
+def dying_with_us() -> list[str]:
+    """What to put before a command so that it dies with the thread that starts it."""
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
