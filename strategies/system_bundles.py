@@ -11,6 +11,7 @@ import re
 
 from strategies.settings import Mode
 
+_TENANTS = ("pulsar/", "sla-monitor/")
 _LEGAL_NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+", re.ASCII)
 _AS_IN_4_2_4 = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^:]+:\d+", re.ASCII)
 _OWN = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:\d+|pulsar/system", re.ASCII)
@@ -18,9 +19,11 @@ _OWN = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:\d+|pulsar/system", 
 
 def is_system_bundle(bundle: str, mode: Mode) -> bool:
     """Whether a bundle must never be moved. In parity mode only what Pulsar 4.2.4 recognises, which three-part names escape."""
+    if not bundle.startswith(_TENANTS):
+        return False
     namespace = bundle.rpartition("/")[0]
     if mode == "fixed":
-        return bundle.startswith(("pulsar/", "sla-monitor/")) and _OWN.fullmatch(namespace) is not None
+        return _OWN.fullmatch(namespace) is not None
     # Java fails to parse a namespace of three parts and then matches the whole bundle name, which never ends in a port.
     subject = namespace if _LEGAL_NAMESPACE.fullmatch(namespace) else bundle
     return _AS_IN_4_2_4.fullmatch(subject) is not None

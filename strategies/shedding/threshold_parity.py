@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
+
 from strategies.java_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
@@ -88,12 +90,12 @@ class ParityThresholdShedder:
 
     def _main_pass(self, judged: _Judged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
         mean, threshold = judged.mean, self.settings.threshold_percent / 100.0
-        below = [index for index, ewma in enumerate(judged.ewmas) if ewma < mean + threshold]
+        is_below = np.array(judged.ewmas) < mean + threshold
+        below = np.flatnonzero(is_below).tolist()
         names, averages = [judged.brokers[index].broker for index in below], [judged.ewmas[index] for index in below]
-        decisions, skips = [], below_threshold(names, averages, mean, self.settings)
-        for broker, ewma in zip(judged.brokers, judged.ewmas, strict=True):
-            if ewma < mean + threshold:
-                continue
+        decisions, skips = list[Decision](), below_threshold(names, averages, mean, self.settings)
+        for index in np.flatnonzero(~is_below).tolist():
+            broker, ewma = judged.brokers[index], judged.ewmas[index]
             minimum = broker.figures.traffic.msg_throughput * (ewma - mean - threshold + MARGIN)
             if minimum < self.settings.min_throughput_mib * MIB:
                 skips.append(too_little_traffic(broker.broker, minimum, self.settings))

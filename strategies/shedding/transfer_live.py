@@ -146,6 +146,9 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
             self._made[broker] = self._make(self._brokers[broker])
         return self._made[broker]
 
+    def __contains__(self, broker: object) -> bool:
+        return broker in self._brokers
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._brokers)
 

@@ -97,7 +97,7 @@ class Exchange:
         self.most: BrokerEntry = loop.stores.brokers[fullest]
         self.least: BrokerEntry = loop.stores.brokers[emptiest]
         self.marked = self.gained = 0.0
-        self._back: Iterator[TopBundle] | None = iter(loop.stores.top[emptiest]) if emptiest in loop.stores.top else None
+        self._back: Iterator[TopBundle] | None = None
 
     def run(self, bundles: Sequence[TopBundle]) -> None:
         """Lightest first, until the next one would be too much and no swap makes room for it; one always stays."""
@@ -137,8 +137,10 @@ class Exchange:
 
     def _swap(self, top: TopBundle) -> list[TopBundle] | None:
         """Bundles of the emptier broker that may come back in exchange, or None where no exchange helps."""
-        if not self._loop.settings.transfer or self._back is None:
+        if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
             return None
+        if self._back is None:
+            self._back = iter(self._loop.stores.top[self._emptiest])
         limit = self.most.throughput
         fuller = limit - self.marked + self.gained - top.throughput
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
