@@ -74,6 +74,10 @@ class TestWhenARoundCloses:
 
 
 class TestWhoIsTrusted:
+    def test_r2_one_broker_alone_gives_a_round_without_commands(self) -> None:
+        (alone,) = rounds(fold_all(engine(), [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")]))
+        assert (alone.commands, [skip.code for skip in alone.skips]) == ((), ["too-few-brokers"])
+
     def test_a_broker_whose_report_is_old_is_left_out_and_named(self) -> None:
         records: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 0), sweep(1, "a:1", "b:1")]
         for i in range(1, 5):
@@ -138,6 +142,14 @@ class TestWhatAMoveChanges:
         events = fold_all(engine(command_ttl_ms=1000), skewed(0) + skewed(1) + skewed(2) + skewed(3))
         moved = [command.bundle for command in commands(events)]
         assert len(moved) == len(set(moved))
+
+    @pytest.mark.parametrize(("cool_down_ms", "rests"), [(60_000, True), (59_999, False)])
+    def test_r1_a_bundle_exactly_as_old_as_the_cool_down_still_rests(self, cool_down_ms: int, rests: bool) -> None:
+        store, machine = InMemoryStore(), engine(cool_down_ms=cool_down_ms)
+        first = commands(fold_all(machine, skewed(0), store))[0]
+        (later,) = rounds(fold_all(machine, skewed(1), store))
+        assert later.ts - first.issued_at_ms == 60_000
+        assert (store.get_cluster().cooling.get(first.bundle) == first.issued_at_ms) == rests
 
     def test_a_move_that_was_refused_frees_its_bundle(self) -> None:
         store, machine = InMemoryStore(), engine()
