@@ -14,7 +14,7 @@ from math import inf, isnan, nan
 import numpy as np
 import numpy.typing as npt
 
-from strategies.model import Figures, Floats, Resource
+from strategies.model import BrokerLoad, Figures, Floats, Resource
 from strategies.settings import Weights
 
 
@@ -72,6 +72,17 @@ def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
         for column in weighted.T:
             highest = np.where(column > highest, column, highest)
         return highest / 100
+
+
+def usages_by_name(brokers: Sequence[BrokerLoad], weights: Weights) -> tuple[list[BrokerLoad], Floats]:
+    """The brokers by name, and float64[n]: `weighted_usage` of each.
+
+    Figures are read in the order given, in which they most likely lie in memory; by name, thousands would be fetched from all over it.
+    """
+    names = [broker.broker for broker in brokers]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    usages = weighted_usages([broker.figures for broker in brokers], weights)
+    return [brokers[index] for index in order], usages[order]
 
 
 def _percents(used: Floats, limit: Floats) -> npt.NDArray[np.float32]:

@@ -30,7 +30,7 @@ from strategies.shedding.avg_rule import (
 from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
 from strategies.shedding.recall import hit_counts, with_hit_counts
 from strategies.shedding.wording import gathered, settling, unusable
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import usages_by_name, weighted_usage
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class AvgShedder:
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name; those that cannot be judged are left out."""
-        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        scores = weighted_usages([broker.figures for broker in brokers], self.weights) * 100
+        brokers, usages = usages_by_name(view.brokers, self.weights)
+        scores = usages * 100
         finite, ready = np.isfinite(scores), np.array([not broker.settling for broker in brokers], dtype=bool)
         lost = [brokers[index].broker for index in np.flatnonzero(~finite).tolist()]
         waiting = [brokers[index].broker for index in np.flatnonzero(finite & ~ready).tolist()]

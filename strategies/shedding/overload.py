@@ -15,7 +15,7 @@ from strategies.settings import Weights
 from strategies.shedding.overload_rule import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
 from strategies.shedding.relief import MARGIN, Room, nobody_to_take, relieve
 from strategies.shedding.wording import gathered, settling, unusable
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import usages_by_name, weighted_usage
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,15 @@ class OverloadShedder:
 
     def _judge(self, view: ClusterView) -> tuple[list[tuple[float, BrokerLoad]], list[Skip]]:
         """Usage and broker, fullest first, of those that can be judged now."""
-        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
-        lost = [broker.broker for broker, usage in zip(brokers, usages, strict=True) if not isfinite(usage)]
-        found = [(usage, broker) for broker, usage in zip(brokers, usages, strict=True) if isfinite(usage)]
-        waiting = [broker.broker for _, broker in found if broker.settling]
-        judged = [(usage, broker) for usage, broker in found if not broker.settling]
+        brokers, usages = usages_by_name(view.brokers, self.weights)
+        lost, waiting, judged = list[str](), list[str](), list[tuple[float, BrokerLoad]]()
+        for broker, usage in zip(brokers, usages.tolist(), strict=True):
+            if not isfinite(usage):
+                lost.append(broker.broker)
+            elif broker.settling:
+                waiting.append(broker.broker)
+            else:
+                judged.append((usage, broker))
         judged.sort(key=lambda one: -one[0])
         return judged, [*unusable(lost), *settling(waiting)]
 

@@ -30,7 +30,7 @@ from strategies.shedding.threshold_rule import (
     waiting_for_moves,
 )
 from strategies.shedding.wording import gathered, revised, settling, unusable
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import usages_by_name, weighted_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,9 @@ class ThresholdShedder:
 
     def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
         """Averages advance by one step per new sample; figures that give no finite usage are left out of everything."""
-        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+        brokers, usages = usages_by_name(view.brokers, self.weights)
         standings, lost, weight = [], [], self.settings.history
-        for broker, usage in zip(brokers, usages, strict=True):
+        for broker, usage in zip(brokers, usages.tolist(), strict=True):
             if not isfinite(usage):
                 lost.append(broker.broker)
                 continue

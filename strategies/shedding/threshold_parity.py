@@ -6,7 +6,7 @@ of the result multimap's table, which is cleared from round to round but never s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,22 +62,23 @@ class ParityThresholdShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""
-        order = concurrent_hash_map_order([broker.broker for broker in view.brokers]).tolist()
-        brokers = tuple(view.brokers[index] for index in order)
-        judged = self._advance(brokers, memory)
+        order = concurrent_hash_map_order([broker.broker for broker in view.brokers])
+        # Read in the view's order, in which figures lie in memory, and not in that of the map.
+        usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order].tolist()
+        brokers = tuple(view.brokers[index] for index in order.tolist())
+        judged = self._advance(brokers, usages, memory)
         if judged.mean == 0:
             return Shedding((), (no_load(view.cluster),), judged.memory)
         ties = JavaTies(view)
         decisions, skips = self._main_pass(judged, ties)
         if not decisions and self.settings.lower_boundary:
-            judged = self._advance(brokers, judged.memory)
+            judged = self._advance(brokers, usages, judged.memory)
             decisions, more = self._lower_pass(judged, ties)
             skips = revised(skips, decisions, more)
         ordered, memory = as_executed(decisions, judged.memory, _RESULT)
         return Shedding(ordered, gathered(skips), memory)
 
-    def _advance(self, brokers: tuple[BrokerLoad, ...], memory: Memory) -> _Judged:
-        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
+    def _advance(self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory) -> _Judged:
         weight, averages, total = self.settings.history, [], 0.0
         for broker, usage in zip(brokers, usages, strict=True):
             kept = memory.brokers.get(broker.broker)

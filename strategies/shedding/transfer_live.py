@@ -22,7 +22,7 @@ from strategies.shedding.transfer_parity import judge_as_java
 from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict
 from strategies.shedding.wording import mib, points, settling, unusable
 from strategies.topk import TopFault, TopSettings, top_bundles
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
 _WHY_NOTHING = {
     "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
@@ -48,8 +48,8 @@ class LiveTransferShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. In fixed mode the order of brokers and bundles in the view does not matter."""
-        judged, skips = self._judged(view)
-        averages = self._averages(judged, memory)
+        usages, skips = self._judged(view)
+        judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
         tops = _Tops(judged, self.settings, self.mode)
         entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
         stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling)
@@ -59,26 +59,26 @@ class LiveTransferShedder:
         decisions = tuple(_decision(move, stores, verdict) for move in verdict.moves)
         return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
 
-    def _judged(self, view: ClusterView) -> tuple[list[BrokerLoad], list[Skip]]:
+    def _judged(self, view: ClusterView) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+        """The brokers that take part, with their usages, and why the others do not."""
         if self.mode == "parity":
-            return list(view.brokers), []
-        brokers = sorted(view.brokers, key=lambda broker: broker.broker)
-        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
-        judged, lost, waiting = list[BrokerLoad](), list[str](), list[str]()
-        for broker, usage in zip(brokers, usages, strict=True):
+            usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)
+            return list(zip(view.brokers, usages.tolist(), strict=True)), []
+        brokers, usages = usages_by_name(view.brokers, self.weights)
+        judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
+        for broker, usage in zip(brokers, usages.tolist(), strict=True):
             if not isfinite(usage) or not isfinite(broker.figures.traffic.msg_throughput):
                 lost.append(broker.broker)
             elif broker.settling:
                 waiting.append(broker.broker)
             else:
-                judged.append(broker)
+                judged.append((broker, usage))
         return judged, [*unusable(lost), *settling(waiting)]
 
-    def _averages(self, brokers: Sequence[BrokerLoad], memory: Memory) -> dict[str, float]:
+    def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, float]:
         """EWMA of usage; in fixed mode only a new sample advances it."""
-        usages = weighted_usages([broker.figures for broker in brokers], self.weights).tolist()
         averages, weight = {}, self.settings.history
-        for broker, usage in zip(brokers, usages, strict=True):
+        for broker, usage in usages:
             kept = memory.brokers.get(broker.broker)
             old = None if kept is None else kept.ewma
             if old is None or (self.mode == "fixed" and not isfinite(old)):
