@@ -92,6 +92,11 @@ class Cluster:
                 return self._split(request, f"{tenant}/{namespace}", range_)
         return _error(404, "no such resource")
 
+    def releases(self, request: Request) -> bool:
+        """Whether this call, at this broker, would release a bundle (rather than be sent on)."""
+        to_leader = self.manager == "modular" and request.query("destinationBroker") is not None and request.broker != self.leader()
+        return self.owners.get("/".join(request.parts[1:4])) == request.broker and not to_leader
+
     def leader(self) -> str:
         return self.brokers[0]
 

@@ -25,9 +25,11 @@ def test_a_command_of_the_page_knows_its_options(command: str) -> None:
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     file = tmp_path / "settings.toml"
-    file.write_text(shown, "utf-8")
+    trial, *others = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    for shown in (*others, trial):
+        file.write_text(shown, "utf-8")
+        load(file)
 
     assert load(file).job.checkpoint == "/tmp/trial/checkpoint"
 

@@ -1,0 +1,145 @@
+"""`rebalancer execute` as a process: bad credentials, forged and stale commands, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinks.secret_file import Secret
+from sinks.signing import SigningKey
+from sinks.wire import decode_outcome, encode_command
+from tests.control_topic import command, now_ms
+from tests.faults.real_executor import KEY, TOKEN, RealExecutor
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+
+pytestmark = pytest.mark.faults
+
+ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(token=TOKEN)) as running:
+        running.cluster.owners.update({ONE: running.cluster.brokers[0], TWO: running.cluster.brokers[0]})
+        yield running
+
+
+@pytest.fixture
+def executor(pulsar: FakePulsar, tmp_path: Path) -> Iterator[RealExecutor]:
+    with RealExecutor(tmp_path / "run", pulsar, executor__allow="t/*") as made:
+        yield made
+
+
+def test_what_must_not_be_carried_out_is_refused_with_an_outcome_and_no_secret_is_shown(pulsar: FakePulsar, executor: RealExecutor) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    done = command(ONE, one, two, epoch=5)
+    executor.control.send(done, key=executor.key)
+    executor.control.send(command(TWO, one, two, epoch=9))
+    executor.control.send(command(TWO, one, two, epoch=9), key=SigningKey(Secret(b"somebody else's key")))
+    executor.control.write("commands", [executor.key.sign(encode_command(command(TWO, one, two))).replace(two.encode(), one.encode())])
+    executor.control.send(
+        done,
+        command(TWO, one, two, epoch=5, expires_at_ms=now_ms() - 1),
+        command(TWO, one, two, epoch=4),
+        command("foreign/ns/0x00000000_0xffffffff", one, two, epoch=5),
+        key=executor.key,
+    )
+
+    assert executor.finish("--apply", "--json") == 0
+
+    assert executor.control.verdicts() == [
+        ("applied", ""),
+        ("refused", "unsigned"),
+        ("refused", "wrong-signature"),
+        ("refused", "wrong-signature"),
+        ("already-done", "replayed"),
+        ("expired", "expired"),
+        ("refused", "older-epoch"),
+        ("refused", "namespace-not-allowed"),
+    ]
+    assert executor.out.read_bytes().splitlines() == executor.control.read("outcomes")
+    assert len(pulsar.cluster.applied) == 1
+    assert executor.leaks() == []
+
+
+def test_without_apply_it_says_what_it_would_do(pulsar: FakePulsar, executor: RealExecutor) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    executor.control.send(move := command(ONE, one, two), key=executor.key)
+
+    assert executor.finish() == 0
+
+    assert f"transfer {ONE}: {one} → {two} [dry-run: would transfer {ONE} from {one} to {two}]" in executor.out.read_text("utf-8")
+    assert "dry run, nothing is changed (add --apply)" in executor.log.read_text("utf-8")
+    assert [decode_outcome(value).command_id for value in executor.control.read("outcomes")] == [move.id]
+    assert pulsar.asked("PUT") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "code", "told"),
+    [
+        ("token", "not-the-token-of-the-cluster", 1, "answered 401 to the list of brokers"),
+        ("token", "", 2, "pulsar.token_file: "),
+        ("key", "short", 2, "signing.key_file: "),
+    ],
+)
+def test_bad_credentials_are_one_clear_error(
+    pulsar: FakePulsar, executor: RealExecutor, *, file: str, content: str, code: int, told: str
+) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    executor.control.send(command(ONE, one, two), key=executor.key)
+    (executor.folder / file).write_text(content, "utf-8")
+
+    assert executor.finish("--apply") == code
+
+    (error,) = [line for line in executor.log.read_text("utf-8").splitlines() if line.startswith("error: ")]
+    assert told in error
+    assert content == "" or content not in executor.log.read_text("utf-8")
+    assert executor.leaks() == []
+    assert executor.control.outcomes() == []
+
+
+def test_a_cluster_that_is_not_there(pulsar: FakePulsar, executor: RealExecutor) -> None:
+    for broker in list(pulsar.cluster.brokers):
+        pulsar.kill(broker)
+
+    assert executor.finish("--apply") == 1
+    assert "error: 127.0.0.1:" in executor.log.read_text("utf-8")
+    assert "does not accept connections" in executor.log.read_text("utf-8")
+    assert executor.leaks() == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_cleanly(pulsar: FakePulsar, executor: RealExecutor, number: signal.Signals, code: int) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    executor.control.send(command(ONE, one, two), key=executor.key)
+    executor.start("--apply")
+    executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
+
+    assert executor.stop(number) == code
+    assert f"stopped ({number.name}) after 1 applied" in executor.log.read_text("utf-8")
+
+
+def test_a_second_executor_is_sent_away(pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    executor.control.send(command(ONE, one, two), key=executor.key)
+    executor.start("--apply")
+    executor.wait_until(lambda: len(executor.control.read("outcomes")) == 1)
+
+    with RealExecutor(tmp_path / "second", pulsar, executor__state=executor.folder / "state") as second:
+        assert second.finish("--apply") == 1
+        assert "error: Another executor uses" in second.log.read_text("utf-8")
+
+
+def test_outcomes_as_json_are_records_of_the_contract(pulsar: FakePulsar, executor: RealExecutor) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    executor.control.send(command(ONE, one, two), key=executor.key)
+    executor.finish("--json")
+
+    (line,) = executor.out.read_text("utf-8").splitlines()
+    assert json.loads(line)["status"] == "dry-run"
+    assert KEY not in line
