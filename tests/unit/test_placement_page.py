@@ -9,9 +9,11 @@ from strategies.filters.contract import Refused
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
+from strategies.model import ClusterMemory, Memory
+from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.settings import Mode
-from tests.unit.placement_builders import bundle_of, candidate, placed, policies, policy
+from tests.unit.placement_builders import bundle_of, candidate, placed, policies, policy, request
 from tests.unit.test_strategies_page import example, numbers
 
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
@@ -74,3 +76,23 @@ def test_topic_count() -> None:
     assert left(brokers, too_many_topics(brokers, topics, {}, 50_000)) == column(rows, 2)
     assert left(brokers, topics_at_limit(brokers, topics, 50_000)) == column(rows, 3)
     assert left(brokers, no_room_for(brokers, topics, 1, 50_000)) == column(rows, 4)
+
+
+@MODES
+def test_round_robin(mode: Mode, column: int) -> None:
+    memory = Memory()
+    for row in example("round_robin"):
+        answer = placed(placer("round_robin", None, mode), *(candidate(name, 10) for name in row[1].split(", ")), memory=memory)
+        memory = answer.memory
+        assert answer.chosen == row[column]
+
+
+@MODES
+def test_avg_placement(mode: Mode, column: int) -> None:
+    for row in example("avg_placement"):
+        candidates = [candidate(f"b{number}", usage) for number, usage in enumerate(numbers(row[0]), start=1)]
+        asked = request(*candidates, bundle="t/ns/x")
+        key = "t/ns/x" if mode == "fixed" else key_of(asked.averages)
+        planned = {} if row[1] == "–" else {key: row[1]}
+        answer = placer("avg", None, mode).place(asked, Memory(cluster=ClusterMemory(planned=planned)))
+        assert ", ".join(answer.best) == row[column]

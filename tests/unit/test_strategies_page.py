@@ -9,9 +9,10 @@ import pytest
 
 from strategies.model import ClusterView, Evidence
 from strategies.settings import Mode
+from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer_rule import TransferSettings
-from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, play, talking, view
+from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ewmas, play, talking, view
 
 PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
 
@@ -72,3 +73,31 @@ def test_transfer(mode: Mode, column: int) -> None:
     for row in rows:
         loads = [float(str(move.evidence["bundle_throughput"])) / MIB for move in round_.decisions if move.source == f"{row[0]}:1"]
         assert ", ".join(f"{load:g}" for load in loads) == row[column]
+
+
+@pytest.mark.parametrize(("mode", "column"), [("parity", 4), ("fixed", 5)])
+def test_threshold(mode: Mode, column: int) -> None:
+    rows = example("threshold")
+    seen = []
+    for row in rows:
+        high, low = numbers(row[1])
+        one = broker("b1", high, 100.0 if row[0] == "1" else 60.0, bundles(30, 25, 25, 20))
+        seen.append(view(one, broker("b2", low, 20.0 if row[0] == "1" else 60.0, bundles(10, 10, first=4))))
+    for row, round_ in zip(rows, play(shedder("threshold", None, WEIGHTS, mode), *seen), strict=True):
+        assert [round(100 * ewmas(round_)[name], 1) for name in ("b1:1", "b2:1")] == numbers(row[2])
+        moves = [decision.evidence for decision in round_.decisions]
+        assert (", ".join(f"{float(str(move['bundle_throughput'])) / MIB:g}" for move in moves) or "–") == row[column]
+        assert not moves or f"{float(str(moves[0]['to_shed'])) / MIB:.1f}" == row[3]
+
+
+@pytest.mark.parametrize("mode", ["parity", "fixed"])
+def test_avg(mode: Mode) -> None:
+    idle, busy = example("avg")
+    rates = [float(row[2].replace(",", "")) for row in (idle, busy)]
+    (low,), (high,) = numbers(idle[1]), numbers(busy[1])
+    seen = view(broker("b1", low, rate=rates[0]), broker("b2", high, rate=rates[1], owned=talking(*numbers(busy[3]))))
+    rounds = play(shedder("avg", AvgSettings(max_unload=0.5), WEIGHTS, mode), *[seen] * 3)
+    told = [", ".join(f"{float(str(decision.evidence['bundle_load'])):g}" for decision in round_.decisions) or "–" for round_ in rounds]
+    assert told == busy[5:]
+    assert f"{float(str(rounds[1].decisions[0].evidence['to_move'])):,.0f}" == busy[4]
+    assert {decision.destination for decision in rounds[1].decisions} == {"b1:1"}

@@ -1,0 +1,101 @@
+"""Where Pulsar's documentation and its code differ: every row of docs/STRATEGIES.md names a test that shows what we do; some are here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from cli.broker_conf.keys import KEYS
+from strategies.model import Figures, Resource
+from strategies.placement.registry import placer
+from strategies.pulsar_version import PulsarVersion
+from strategies.settings import Weights
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.registry import shedder
+from strategies.shedding.transfer_rule import TransferSettings
+from strategies.throttling.levels import DISPATCH, DispatchSettings, started
+from strategies.throttling.rates import BrokerRates, DispatchRate
+from strategies.throttling.reading import Dispatched, Dispatcher, charge, wanted_entries
+from strategies.usage import weighted_usage
+from tests.unit.placement_builders import best, brokers
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, codes, play, talking, view
+
+TESTS = Path(__file__).parents[1]
+PAGE = (TESTS.parent / "docs" / "STRATEGIES.md").read_text("utf-8")
+SECTION = PAGE.split("## Where Pulsar's documentation and its code differ")[1].split("\n## ")[0]
+ROWS = [[cell.strip() for cell in line.strip("| ").split("|")] for line in SECTION.splitlines() if line.startswith("| ")][2:]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:50])
+def test_every_row_names_a_test_that_exists(row: list[str]) -> None:
+    assert len(row) == 4
+    file, *_, function = row[3].strip("`").split("::")
+    (found,) = TESTS.glob(f"*/{file}")
+    assert re.search(rf"def {function}\(", found.read_text("utf-8"))
+
+
+def test_all_discrepancies_are_there() -> None:
+    assert len(ROWS) == 23
+
+
+def test_the_overload_threshold_is_not_overload_shedders_alone() -> None:
+    assert best(placer("least_long_term_rate", None, "parity"), *brokers(b1=86, b2=85)) == ["b2"]
+    fifty = [broker(f"b{number}", 50.0, 50.0) for number in range(2, 8)]
+    rule = shedder("transfer", TransferSettings(hit_count=0, target_std=0.3), WEIGHTS, "parity")
+    (round_,) = play(rule, view(broker("b1", 86.0, 50.0, bundles(5, 5, 40)), *fifty))
+    assert {decision.code for decision in round_.decisions} == {"overloaded"}
+    (calm,) = play(rule, view(broker("b1", 79.0, 50.0, bundles(5, 5, 40)), *fifty))
+    assert codes(calm) == {"c": "even"}
+
+
+def test_no_release_that_counts_heap_is_imitated() -> None:
+    assert min(get_args(PulsarVersion)) == "3.0"
+
+
+def test_threshold_aims_at_average_plus_threshold_minus_five_points() -> None:
+    (round_,) = play(shedder("threshold", None, WEIGHTS, "parity"), view(broker("b1", 40.0, 100.0, bundles(20, 20)), broker("b2", 0.0)))
+    decision = round_.decisions[0]
+    mean, to_shed = float(str(decision.evidence["mean"])), float(str(decision.evidence["to_shed"]))
+    usage_after = 0.4 - to_shed / (100 * 1048576)
+    assert usage_after == pytest.approx(mean + 0.10 - 0.05)
+
+
+def test_avg_moves_nothing_of_the_documented_example() -> None:
+    seen = view(broker("b1", 10.0, rate=500), broker("b2", 90.0, rate=1000, owned=talking(250, 200)))
+    rounds = play(shedder("avg", AvgSettings(max_unload=0.5), WEIGHTS, "parity"), seen, seen)
+    assert not any(round_.decisions for round_ in rounds)
+    assert codes(rounds[1])["b2:1"] == "too-little-traffic"
+
+
+def test_weights_above_one_count() -> None:
+    figures = Figures(cpu=Resource(40.0, 100.0), direct_memory=Resource(30.0, 100.0))
+    assert weighted_usage(figures, Weights()) == pytest.approx(0.4)
+    assert weighted_usage(figures, Weights(direct_memory=2.0)) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("part", [0, -1])
+def test_a_dispatch_limit_of_0_or_less_is_none(part: int) -> None:
+    assert BrokerRates() == replace(BrokerRates(), messages=0, bytes=0)
+    assert not DispatchRate(part, part).is_set
+    assert not started(DISPATCH, {}, BrokerRates(messages=part, bytes=part), DispatchSettings(), now_ns=0).limiters
+
+
+def test_the_rate_period_is_no_key_of_a_broker() -> None:
+    assert "no key of broker.conf" in KEYS["ratePeriodInSecond"].why
+
+
+def test_the_relative_rate_of_a_broker_sets_nothing() -> None:
+    assert KEYS["dispatchThrottlingRateRelativeToPublishRate"].why.startswith("dead")
+
+
+def test_precise_flow_control_and_counting_batches_go_together() -> None:
+    both = DispatchSettings(precise_flow_control=True, count_batches=True)
+    reader = Dispatcher(permits=20, batch_entries=100, messages_per_entry=6)
+    assert wanted_entries(reader, both) == 4
+    limits = started(DISPATCH, {}, BrokerRates(messages=10), both, now_ns=0)
+    after = charge(Dispatched(4, 24, 0), reader, limits, both, 0)
+    assert after.limiters["broker"].available.messages == 10 - 4
