@@ -76,7 +76,8 @@ def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombs
     check_broker(message.broker, "$.broker")
     if message.report is None:
         return Tombstone(message.cluster, message.broker, message.ts, origin)
-    figures = _figures(message.report, message.report.bundleCount)
+    said = message.report
+    figures = _figures(said, said.bundleCount, _unsigned(said.weightedMaxEMA), _unsigned(said.msgThroughputEMA), said.updatedAt)
     return LoadReport(message.cluster, message.broker, message.ts, figures, None, _digest(figures, None), origin)
 
 
@@ -151,7 +152,13 @@ _READERS: dict[type, Callable[[Any, bytes], TelemetryRecord]] = {
 }
 
 
-def _figures(report: LocalBrokerData | BrokerLoadData, bundle_count: int) -> Figures:
+def _figures(
+    report: LocalBrokerData | BrokerLoadData,
+    bundle_count: int,
+    usage_average: float | None = None,
+    throughput_average: float | None = None,
+    updated_at_ms: int | None = None,
+) -> Figures:
     return Figures(
         _resource(report.cpu, "cpu"),
         _resource(report.memory, "memory"),
@@ -161,7 +168,14 @@ def _figures(report: LocalBrokerData | BrokerLoadData, bundle_count: int) -> Fig
         # Adding 0.0 turns -0.0 into 0.0, so that equal figures have equal bytes.
         Traffic(report.msgRateIn + 0.0, report.msgRateOut + 0.0, report.msgThroughputIn + 0.0, report.msgThroughputOut + 0.0),
         bundle_count,
+        usage_average,
+        throughput_average,
+        updated_at_ms,
     )
+
+
+def _unsigned(average: float | None) -> float | None:
+    return None if average is None else average + 0.0
 
 
 def _resource(resource: ResourceUsage, name: str) -> Resource:

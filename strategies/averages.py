@@ -14,6 +14,7 @@ import numpy as np
 
 from strategies.errors import StateVersionError
 from strategies.model import BundleLoads, BundleStats, Floats, Ints
+from strategies.table_summary import TableSummary
 
 SHORT_SAMPLES = 10
 LONG_SAMPLES = 1000
@@ -58,6 +59,18 @@ class BundleHistory:
             sessions=self.newest.sessions,
             current=self.newest.traffic,
         )
+
+    def summary(self) -> TableSummary:
+        """Sums and maxima of what `loads` gives, to the bit."""
+        newest = self.newest
+        if not newest.names:
+            return TableSummary()
+        long, _ = advance(self.base[:, 4:8], self.base[:, 9].astype(np.int64), LONG_SAMPLES, newest.traffic)
+        with np.errstate(all="ignore"):
+            rate_in, rate_out = long[:, :2].cumsum(axis=0)[-1].tolist()
+            rate, throughput = np.fmax.reduce(long[:, 0::2] + long[:, 1::2], axis=0, initial=0.0).tolist()
+        topics, sessions = newest.topics, newest.sessions
+        return TableSummary(rate_in, rate_out, int(topics.sum()), int(topics.max()), int(sessions.max()), rate, throughput)
 
     def after(self, newest: BundleStats, round_: int) -> BundleHistory:
         """The table after a report of `round_`: the same round replaces the newest figures, a later one makes them history."""

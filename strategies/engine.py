@@ -139,7 +139,8 @@ class Engine:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         state = _without_expired(state, now_ms, self._settings)
-        known = tuple(broker for broker in brokers if broker.broker not in gone)
+        # Those that left may have handed averages to the others.
+        known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
         given = RoundInput(
             cluster=record.cluster,
             number=state.round + 1,

@@ -37,6 +37,8 @@ def burdened(figures: Figures, source: Figures, share: float) -> Figures:
             max(0.0, traffic.msg_throughput_in + moved.msg_throughput_in * share),
             max(0.0, traffic.msg_throughput_out + moved.msg_throughput_out * share),
         ),
+        usage_average=_average_plus(figures.usage_average, source.usage_average, share),
+        throughput_average=_average_plus(figures.throughput_average, source.throughput_average, share),
     )
 
 
@@ -54,3 +56,8 @@ def _plus(resource: Resource, moved: Resource, share: float) -> Resource:
     if resource.limit <= 0:
         return resource
     return Resource(max(0.0, resource.usage + moved.usage * share), resource.limit)
+
+
+def _average_plus(average: float | None, moved: float | None, share: float) -> float | None:
+    """TransferShedder too takes brokers to be alike: what moves adds as much to one's averages as it takes from the other's."""
+    return average if average is None or moved is None else max(0.0, average + moved * share)

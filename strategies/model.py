@@ -15,6 +15,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from strategies.table_summary import TableSummary
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -53,7 +55,11 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a broker says about itself: five resources, its total traffic, how many bundles it serves (system ones included)."""
+    """What a broker says about itself: five resources, its total traffic, how many bundles it serves (system ones included).
+
+    None except in reports of the extensible load manager: `usage_average`, the broker's own average of its largest weighted resource
+    (fraction), `throughput_average` (bytes/s in + out), and `updated_at_ms`, when it made them by its own clock.
+    """
 
     cpu: Resource = Resource()
     memory: Resource = Resource()
@@ -62,6 +68,9 @@ class Figures:
     bandwidth_out: Resource = Resource()
     traffic: Traffic = Traffic()
     bundle_count: int = 0
+    usage_average: float | None = None
+    throughput_average: float | None = None
+    updated_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +112,8 @@ class BrokerLoad:
     """One broker as a strategy sees it; its bundle table is unpacked only when somebody looks.
 
     `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a
-    move whose effect its newest report cannot show yet, so it must be neither source nor destination.
+    move whose effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, where
+    it is known without unpacking them. `reported_at_ms`: when the figures were reported; None = just now.
     """
 
     broker: str
@@ -111,6 +121,8 @@ class BrokerLoad:
     load_bundles: Callable[[], BundleLoads] = field(default=no_bundles, repr=False, compare=False)
     fresh: bool = True
     settling: bool = False
+    summary: TableSummary | None = None
+    reported_at_ms: int | None = None
 
     @cached_property
     def bundles(self) -> BundleLoads:
@@ -144,13 +156,15 @@ class BrokerMemory:
     """What strategies remember about one broker from round to round; None = no entry (which differs from zero).
 
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's own history.
-    `hit_high`, `hit_low`: AvgShedder's hit counts.
+    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last decision to give): TransferShedder's.
     """
 
     ewma: float | None = None
     placement_ewma: float | None = None
     hit_high: int | None = None
     hit_low: int | None = None
+    throughput_ewma: float | None = None
+    gave_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Any
@@ -40,6 +40,9 @@ _NUMBERS = attrgetter(
     "traffic.msg_throughput_in",
     "traffic.msg_throughput_out",
     "bundle_count",
+    "usage_average",
+    "throughput_average",
+    "updated_at_ms",
 )
 
 
@@ -59,15 +62,15 @@ def unpack_record(data: bytes) -> TelemetryRecord:
     return replace(_READERS[header.pop("kind")](header, data[body_start:]), origin=origin)
 
 
-def figures_to_list(figures: Figures) -> list[float]:
-    """15 numbers: usage and limit of the five resources, the four traffic totals, bundle count."""
+def figures_to_list(figures: Figures) -> list[float | None]:
+    """18 numbers: usage and limit of the five resources, the four traffic totals, bundle count, and the three only some reports have."""
     return list(_NUMBERS(figures))
 
 
-def figures_from_list(numbers: list[float]) -> Figures:
+def figures_from_list(numbers: Sequence[Any]) -> Figures:
     """Inverse of `figures_to_list`."""
     cpu, memory, direct, inbound, outbound = (Resource(numbers[i], numbers[i + 1]) for i in range(0, 10, 2))
-    return Figures(cpu, memory, direct, inbound, outbound, Traffic(*numbers[10:14]), int(numbers[14]))
+    return Figures(cpu, memory, direct, inbound, outbound, Traffic(*numbers[10:14]), *numbers[14:18])
 
 
 def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:

@@ -10,6 +10,7 @@ from strategies.averages import BundleHistory, Row, first_history, unpack_histor
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
+from strategies.table_summary import TableSummary
 
 _T = TypeVar("_T")
 #: So many bundles may be between two brokers at a time. When half a cluster leaves, the state must stay small; the averages of
@@ -32,9 +33,10 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
         state = replace(state, joined=state.joined + 1, gone=others)
     if report.figures is not None and broker.reported_round != open_round:
         state = replace(state, reported=state.reported + 1)
+    table = broker.table
     if report.bundles is not None and report.digest != broker.bundles_digest:
-        state = _take_table(report.broker, report.bundles, state, store)
-    store.put_broker(_updated(broker, report, open_round))
+        table, state = _take_table(report.broker, report.bundles, state, store)
+    store.put_broker(_updated(broker, report, table, open_round))
     if report.bundles is not None and state.in_flight:
         state = _see_moves(report, state)
     return state, None
@@ -91,8 +93,8 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     return Rejection("out-of-order", text, report)
 
 
-def _updated(broker: BrokerState, report: LoadReport, open_round: int) -> BrokerState:
-    changed: dict[str, Any] = {}
+def _updated(broker: BrokerState, report: LoadReport, table: TableSummary, open_round: int) -> BrokerState:
+    changed: dict[str, Any] = {"table": table}
     if report.digest != (broker.digest if report.figures is not None else broker.bundles_digest):
         changed |= {"sampled_at_ms": report.ts, "sampled_round": open_round}
     if report.figures is not None:
@@ -102,7 +104,7 @@ def _updated(broker: BrokerState, report: LoadReport, open_round: int) -> Broker
     return replace(broker, **changed)
 
 
-def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: StateStore) -> ClusterState:
+def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: StateStore) -> tuple[TableSummary, ClusterState]:
     open_round = state.round + 1
     packed = store.get_table(broker)
     history = None if packed is None else unpack_history(packed, newest.names)
@@ -116,7 +118,7 @@ def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: St
     if arrived:
         after, state = _take_in(broker, arrived, after, state)
     store.put_table(broker, after.pack())
-    return state
+    return after.summary(), state
 
 
 def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: ClusterState) -> tuple[BundleHistory, ClusterState]:
@@ -141,12 +143,20 @@ def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: St
     gained, departed = dict(state.gained), dict(state.departed)
     for bundle, row in rows.items():
         gain = gained.pop(bundle, None)
-        packed = store.get_table(gain.broker) if gain is not None and gain.broker != source else None
-        if gain is None or packed is None:
+        if gain is None or gain.broker == source or not _add_row(gain.broker, bundle, row, store):
             departed[bundle] = Departed(row, state.round + 1)
-        else:
-            store.put_table(gain.broker, unpack_history(packed).adopt({bundle: row}).pack())
     return replace(state, gained=gained, departed=_newest(departed))
+
+
+def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
+    """Whether the broker is there to take the averages of a bundle that it reported before its old broker reported the loss."""
+    state, packed = store.get_broker(broker), store.get_table(broker)
+    if state is None or packed is None:
+        return False
+    table = unpack_history(packed).adopt({bundle: row})
+    store.put_table(broker, table.pack())
+    store.put_broker(replace(state, table=table.summary()))
+    return True
 
 
 def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:

@@ -139,6 +139,8 @@ def _view(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> Clu
             load_bundles=_table_reader(given, state.broker),
             fresh=state.sampled_round == given.number,
             settling=rules.mode == "fixed" and state.sampled_at_ms <= state.judged_after_ms,
+            summary=state.table,
+            reported_at_ms=state.reported_at_ms,
         )
         for state in live
     )
@@ -258,6 +260,6 @@ def _digest(given: RoundInput) -> str:
     brokers = [(state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms) for state in given.brokers]
     flights = {bundle: (move.source, move.destination, move.load, move.left) for bundle, move in given.in_flight.items()}
     seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights], ensure_ascii=False)
-    # As bytes, not as text: writing 15 numbers of every broker in decimal would take longer than deciding.
+    # As bytes, not as text: writing 18 numbers of every broker in decimal would take longer than deciding.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
     return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()

@@ -13,7 +13,7 @@ from strategies.errors import StateVersionError
 from strategies.model import ClusterMemory
 
 #: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)

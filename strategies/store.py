@@ -8,6 +8,7 @@ from typing import Protocol
 
 from strategies.model import BrokerMemory, Figures
 from strategies.state import ClusterState
+from strategies.table_summary import TableSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class BrokerState:
     and the round that was open then. `bundles_at_ms`: newest accepted bundle table (the same report in the modular load manager);
     -1 = none yet. `sampled_at_ms`, `sampled_round`: the newest report whose traffic or CPU figures had changed, and its round.
     `judged_after_ms`: a move that touched this broker ended then, so only a later sample may be judged. `digest`, `bundles_digest`: of
-    the newest figures and bundle table.
+    the newest figures and bundle table. `table`: what the packed bundle table comes to, written whenever that one is.
     """
 
     broker: str
@@ -33,6 +34,7 @@ class BrokerState:
     bundles_digest: str
     figures: Figures
     memory: BrokerMemory = BrokerMemory()
+    table: TableSummary = TableSummary()
 
 
 class StateStore(Protocol):

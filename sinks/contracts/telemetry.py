@@ -12,6 +12,7 @@ from sinks.contracts.fields import (
     Bundle,
     Cluster,
     Count,
+    Figure,
     Milliseconds,
     MsgRate,
     ResourceFigure,
@@ -86,6 +87,9 @@ class BrokerLoadData(Struct, frozen=True):
     msgRateIn: MsgRate
     msgRateOut: MsgRate
     bundleCount: Count
+    weightedMaxEMA: Annotated[Figure, Meta(description="averaged largest weighted resource, 1.0 = 100 %")] | None = None
+    msgThroughputEMA: Annotated[Figure, Meta(description="averaged bytes/s in + out")] | None = None
+    updatedAt: Annotated[Milliseconds, Meta(description="when the broker made these averages, by its own clock")] | None = None
 
 
 class TopBundle(Struct, frozen=True):

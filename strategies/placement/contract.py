@@ -55,6 +55,9 @@ class Candidate:
     @cached_property
     def long_rates(self) -> tuple[float, float]:
         """Long-term messages/s in and out of all bundles, summed one after the other as Java does."""
+        summary = self.load.summary
+        if summary is not None:
+            return summary.rate_in, summary.rate_out
         long = self.load.bundles.long
         if not len(long):
             return 0.0, 0.0

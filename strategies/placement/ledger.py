@@ -74,8 +74,10 @@ class Ledger:
 
     def topics(self, broker: str) -> int:
         """Topics on a broker by its newest report, moves not included."""
+        load = self._brokers.get(broker)
+        if load is not None and load.summary is not None:
+            return load.summary.topics
         if broker not in self._topics:
-            load = self._brokers.get(broker)
             self._topics[broker] = 0 if load is None else int(load.bundles.topics.sum())
         return self._topics[broker]
 

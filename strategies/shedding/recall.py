@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from strategies.model import BrokerMemory, Memory
 
@@ -14,20 +15,37 @@ def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
     brokers = dict(memory.brokers)
     for broker, ewma in ewmas.items():
         old = brokers.get(broker, _NOTHING)
-        brokers[broker] = BrokerMemory(ewma, old.placement_ewma, old.hit_high, old.hit_low)
+        brokers[broker] = BrokerMemory(ewma, old.placement_ewma, old.hit_high, old.hit_low, old.throughput_ewma, old.gave_at_ms)
     return Memory(brokers, memory.cluster)
 
 
+def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], gave_at_ms: Mapping[str, int]) -> Memory:
+    """Memory with these averages of usage and throughput, brokers that are not named keep theirs; and exactly these times of giving."""
+    brokers = dict(memory.brokers)
+    for broker, (usage, throughput) in averages.items():
+        old = brokers.get(broker, _NOTHING)
+        brokers[broker] = BrokerMemory(usage, old.placement_ewma, old.hit_high, old.hit_low, throughput, old.gave_at_ms)
+    gave = [broker for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None]
+    for broker in dict.fromkeys((*gave, *gave_at_ms)):
+        _put(brokers, broker, replace(brokers.get(broker, _NOTHING), gave_at_ms=gave_at_ms.get(broker)))
+    return Memory(brokers, memory.cluster)
+
+
+def gave_at(memory: Memory) -> dict[str, int]:
+    """Broker → when it was last decided that it gives, as long as that is remembered."""
+    return {broker: kept.gave_at_ms for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None}
+
+
 def only_active_ewmas(memory: Memory, active: Collection[str]) -> Memory:
-    """Memory in which only brokers of `active` have an average."""
+    """Memory in which only brokers of `active` have averages and times of giving."""
     live = frozenset(active)
-    gone = [broker for broker, kept in memory.brokers.items() if kept.ewma is not None and broker not in live]
+    forgotten = {"ewma": None, "throughput_ewma": None, "gave_at_ms": None}
+    gone = [broker for broker, kept in memory.brokers.items() if broker not in live and replace(kept, **forgotten) != kept]
     if not gone:
         return memory
     brokers = dict(memory.brokers)
     for broker in gone:
-        old = brokers[broker]
-        _put(brokers, broker, BrokerMemory(None, old.placement_ewma, old.hit_high, old.hit_low))
+        _put(brokers, broker, replace(brokers[broker], **forgotten))
     return Memory(brokers, memory.cluster)
 
 
@@ -45,7 +63,7 @@ def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, i
     for broker in dict.fromkeys((*counted, *high, *low)):
         old = brokers.get(broker, _NOTHING)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
-            _put(brokers, broker, BrokerMemory(old.ewma, old.placement_ewma, high.get(broker), low.get(broker)))
+            _put(brokers, broker, replace(old, hit_high=high.get(broker), hit_low=low.get(broker)))
     return Memory(brokers, memory.cluster)
 
 

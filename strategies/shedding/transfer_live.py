@@ -1,6 +1,7 @@
 """TransferShedder in the live round: its two stores are made from the brokers' reports, its verdict is told in decisions and skips.
 
-Usage is averaged per round and not every five seconds; throughput is not averaged, because nothing remembers it from round to round.
+A report of the extensible load manager carries the broker's own averages, as Pulsar uses them; for others usage and throughput are
+averaged here, per round and not every five seconds. A broker cools down from the round that decided that it gives.
 The top list of a broker is the one its own report would hold (`topk`), read only for brokers that are looked at.
 """
 
@@ -13,18 +14,20 @@ from math import isfinite
 import numpy as np
 
 from strategies.filters.policies import PoliciesView
-from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, BrokerMemory, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
-from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.recall import gave_at, only_active_ewmas, with_transfers
 from strategies.shedding.transfer import judge
 from strategies.shedding.transfer_parity import judge_as_java
 from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict
-from strategies.shedding.wording import mib, points, settling, unusable
+from strategies.shedding.wording import broker_skips, mib, points, settling, unusable
 from strategies.topk import TopFault, TopSettings, top_bundles
 from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
+_NOTHING = BrokerMemory()
 _WHY_NOTHING = {
+    "CoolDown": ("cooling-down", "a broker gave bundles a short while ago, and until that shows in figures no broker gives"),
     "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
     "NoLoadData": ("no-bundle-figures", "the fullest brokers report no bundles that may move"),
 }
@@ -51,10 +54,12 @@ class LiveTransferShedder:
         usages, skips = self._judged(view)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
         tops = _Tops(judged, self.settings, self.mode)
-        entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
-        stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling)
+        entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms, self.mode) for broker in judged}
+        gave = gave_at(memory)
+        stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave)
         verdict = self._verdict(stores, memory.cluster.hits, fresh=any(broker.fresh for broker in judged))
-        memory = with_ewmas(memory, averages)
+        cooling = {broker: since for broker, since in gave.items() if broker not in verdict.over}
+        memory = with_transfers(memory, averages, cooling | {move.source: view.now_ms for move in verdict.moves})
         memory = Memory(memory.brokers, replace(memory.cluster, hits=verdict.hits))
         decisions = tuple(_decision(move, stores, verdict) for move in verdict.moves)
         return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
@@ -75,18 +80,25 @@ class LiveTransferShedder:
                 judged.append((broker, usage))
         return judged, [*unusable(lost), *settling(waiting)]
 
-    def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, float]:
-        """EWMA of usage; in fixed mode only a new sample advances it."""
-        averages, weight = {}, self.settings.history
+    def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, tuple[float, float]]:
+        """Usage and throughput: the broker's own averages where its report has them, else our EWMA."""
+        averages = {}
         for broker, usage in usages:
-            kept = memory.brokers.get(broker.broker)
-            old = None if kept is None else kept.ewma
-            if old is None or (self.mode == "fixed" and not isfinite(old)):
-                averages[broker.broker] = usage
-            else:
-                advances = broker.fresh or self.mode == "parity"
-                averages[broker.broker] = weight * old + (1 - weight) * usage if advances else old
+            figures, kept = broker.figures, memory.brokers.get(broker.broker, _NOTHING)
+            usage_average, throughput_average = figures.usage_average, figures.throughput_average
+            if usage_average is None:
+                usage_average = self._ewma(kept.ewma, usage, fresh=broker.fresh)
+            if throughput_average is None:
+                throughput_average = self._ewma(kept.throughput_ewma, figures.traffic.msg_throughput, fresh=broker.fresh)
+            averages[broker.broker] = usage_average, throughput_average
         return averages
+
+    def _ewma(self, old: float | None, value: float, *, fresh: bool) -> float:
+        """In fixed mode only a new sample advances it."""
+        if old is None or (self.mode == "fixed" and not isfinite(old)):
+            return value
+        weight = self.settings.history
+        return weight * old + (1 - weight) * value if fresh or self.mode == "parity" else old
 
     def _verdict(self, stores: Stores, hits: int, *, fresh: bool) -> Verdict:
         if self.mode == "parity":
@@ -94,16 +106,27 @@ class LiveTransferShedder:
         return judge(stores, self.settings, hits, fresh=fresh)
 
     def _left_alone(self, view: ClusterView, judged: Sequence[BrokerLoad], verdict: Verdict, tops: _Tops) -> list[Skip]:
+        left_out = self._left_out(verdict)
         if verdict.skipped is not None:
-            return [self._nothing(view.cluster, verdict)]
+            return [self._nothing(view.cluster, verdict), *left_out]
         sources = {move.source for move in verdict.moves}
         involved = sources | {move.destination for move in verdict.moves}
-        others = tuple(broker.broker for broker in judged if broker.broker not in involved)
+        others = tuple(broker.broker for broker in judged if broker.broker not in involved and broker.broker not in verdict.left_out)
         skips = [Skip("broker", others, "not-at-the-ends", "other brokers are fuller or emptier, or the moves suffice")] if others else []
         for broker in judged:
             if broker.broker in sources:
                 skips += self._bundles_left_alone(broker, view, verdict, tops)
-        return skips
+        return [*skips, *left_out]
+
+    def _left_out(self, verdict: Verdict) -> list[Skip]:
+        cooling = [broker for broker, why in verdict.left_out.items() if why == "CoolDown"]
+        old = [broker for broker in verdict.left_out if broker not in cooling]
+        delay, ttl = f"{self.settings.delay_s:g} s", f"{self.settings.ttl_s:g} s"
+        gave, too_old = f"it gave bundles, and no figures are of {delay} later yet", f"its load data are older than {ttl}"
+        return [
+            *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers gave bundles less than {delay} ago"),
+            *broker_skips("outdated", old, lambda _: too_old, lambda: f"the load data of {len(old):,} brokers are older than {ttl}"),
+        ]
 
     def _nothing(self, cluster: str, verdict: Verdict) -> Skip:
         spread, figures = _spread(verdict)
@@ -113,7 +136,8 @@ class LiveTransferShedder:
         if verdict.skipped == "HitCount":
             text = f"{spread}: uneven in {verdict.hits} rounds in a row, and it takes more than {self.settings.hit_count}"
             return Skip("cluster", (cluster,), "waiting-for-hits", text, None, evidence)
-        code, text = _WHY_NOTHING.get(verdict.skipped or "", ("nobody-to-judge", "fewer than two brokers can be judged"))
+        why = "" if verdict.left_out and verdict.published is None else verdict.skipped or ""
+        code, text = _WHY_NOTHING.get(why, ("nobody-to-judge", "fewer than two brokers can be judged"))
         return Skip("cluster", (cluster,), code, text, None, evidence)
 
     def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: Verdict, tops: _Tops) -> list[Skip]:
@@ -164,9 +188,13 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
         return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
 
 
-def _entry(broker: BrokerLoad, average: float, now_ms: int) -> BrokerEntry:
-    throughput = broker.figures.traffic.msg_throughput
-    return BrokerEntry(average, throughput, throughput, now_ms)
+def _entry(broker: BrokerLoad, averages: tuple[float, float], now_ms: int, mode: Mode) -> BrokerEntry:
+    """In fixed mode a broker whose clock is ahead did not make its averages later than it reported them."""
+    figures, reported_at_ms = broker.figures, now_ms if broker.reported_at_ms is None else broker.reported_at_ms
+    updated_at_ms = reported_at_ms if figures.updated_at_ms is None else figures.updated_at_ms
+    if mode == "fixed":
+        updated_at_ms = min(updated_at_ms, reported_at_ms)
+    return BrokerEntry(*averages, figures.traffic.msg_throughput, updated_at_ms)
 
 
 def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:

@@ -41,9 +41,10 @@ def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], in
     """The splits of one round. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles."""
     if mode == "parity":
         order = concurrent_hash_map_order([broker.broker for broker in brokers])
-        return _within_namespaces((hot.decision for index in order for hot in _hot(brokers[index], settings, mode)), bundles_in, settings)
+        walk = _maybe_hot([brokers[index] for index in order], settings, mode)
+        return _within_namespaces((hot.decision for broker in walk for hot in _hot(broker, settings, mode)), bundles_in, settings)
     found = sorted(
-        (hot for broker in brokers for hot in _hot(broker, settings, mode)),
+        (hot for broker in _maybe_hot(brokers, settings, mode) for hot in _hot(broker, settings, mode)),
         key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),
     )
     once = {hot.decision.bundle: hot.decision for hot in reversed(found)}
@@ -87,6 +88,15 @@ def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int]
         plan[decision.bundle] = decision
         planned[namespace] += 1
     return Splits(tuple(plan.values()), tuple(skips))
+
+
+def _maybe_hot(brokers: Sequence[BrokerLoad], settings: SplitSettings, mode: Mode) -> list[BrokerLoad]:
+    """Brokers whose largest bundles are above a limit, as if those were one bundle; and those that nobody has summed up."""
+    known = [broker.summary for broker in brokers if broker.summary is not None]
+    rows = np.array([(one.most_topics, one.most_sessions) for one in known], dtype=np.int64).reshape(-1, 2)
+    traffic = np.array([(one.most_rate, one.most_throughput) for one in known], dtype=np.float64).reshape(-1, 2)
+    above = iter((reasons(Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, mode) >= 0).tolist())
+    return [broker for broker in brokers if broker.summary is None or next(above)]
 
 
 def _hot(broker: BrokerLoad, settings: SplitSettings, mode: Mode) -> Iterator[_Hot]:

@@ -148,5 +148,7 @@ def _report(rng: Random, broker: str, ts: int, *, figures: bool, bundles: bool) 
     totals = Traffic(*traffic.sum(axis=0).tolist())
     ones = np.ones(len(names), dtype=np.int64)
     said = Figures(cpu=cpu, bandwidth_out=Resource(totals.msg_throughput, 5e6), traffic=totals, bundle_count=len(names))
+    if not bundles:  # the extensible load manager's reports of figures have averages of the broker's own
+        said = replace(said, usage_average=rng.choice(FIGURES), throughput_average=rng.choice(FIGURES), updated_at_ms=max(0, ts - 3_000))
     stats = BundleStats(names, traffic, ones, ones)
     return LoadReport("c", broker, ts, said if figures else None, stats if bundles else None, f"{cpu} {names} {loads}")

@@ -7,15 +7,34 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.outputs import event_row
-from strategies.engine import EngineSettings
-from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
+from strategies.averages import unpack_history
+from strategies.engine import Engine, EngineSettings
+from strategies.model import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BrokerMemory,
+    BundleLoads,
+    Command,
+    Event,
+    Figures,
+    Outcome,
+    OutcomeReport,
+    Rejection,
+    Resource,
+    Round,
+    Traffic,
+)
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState, InMemoryStore
+from strategies.table_summary import TableSummary
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
 
@@ -60,10 +79,31 @@ class ByteStore:
 def _broker(data: bytes) -> BrokerState:
     tree = json.loads(data)
     figures = tree.pop("figures")
-    traffic, count = Traffic(**figures.pop("traffic")), figures.pop("bundle_count")
-    resources = {name: Resource(**resource) for name, resource in figures.items()}
-    memory = BrokerMemory(**tree.pop("memory"))
-    return BrokerState(**tree, figures=Figures(**resources, traffic=traffic, bundle_count=count), memory=memory)
+    figures |= {name: Resource(**figures[name]) for name in ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")}
+    figures["traffic"] = Traffic(**figures["traffic"])
+    memory, table = BrokerMemory(**tree.pop("memory")), TableSummary(**tree.pop("table"))
+    return BrokerState(**tree, figures=Figures(**figures), memory=memory, table=table)
+
+
+@given(any_settings, seeds, lengths)
+def test_what_is_kept_about_a_table_is_what_the_table_says(chosen: EngineSettings, seed: int, count: int) -> None:
+    """Whoever sums up the table of a broker has the same numbers, to the bit, also after bundles came with averages or left."""
+    store = InMemoryStore()
+    for record in live(chosen, moves(seed, count)).records:
+        Engine(chosen).fold(record, store)
+        for broker in store.brokers():
+            table = store.get_table(broker.broker)
+            assert broker.table == (TableSummary() if table is None else _summed(unpack_history(table).loads()))
+
+
+def _summed(loads: BundleLoads) -> TableSummary:
+    if not loads.names:
+        return TableSummary()
+    rate_in, rate_out = (float(np.cumsum(loads.long[:, column])[-1]) for column in (RATE_IN, RATE_OUT))
+    rates = loads.long[:, RATE_IN] + loads.long[:, RATE_OUT]
+    throughputs = loads.long[:, THROUGHPUT_IN] + loads.long[:, THROUGHPUT_OUT]
+    most = max(loads.topics.tolist()), max(loads.sessions.tolist()), max(rates.tolist()), max(throughputs.tolist())
+    return TableSummary(rate_in, rate_out, int(loads.topics.sum()), *most)
 
 
 def everything_can_be_published(events: list[Event]) -> None:

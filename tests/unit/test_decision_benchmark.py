@@ -78,7 +78,7 @@ def test_as_many_bundles_leave_as_the_java_classes_chose(brokers: int, bundles: 
 @pytest.mark.parametrize("strategy", SHEDDERS)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_measured_is_what_a_round_decides(strategy: str, mode: Mode) -> None:
-    given = made_up(20, 400)
+    given = cluster(Size(20, 400))
     given.store.put_cluster(ClusterState(Clock(NOW_MS), None, round=ROUND - 1, round_at_ms=NOW_MS - 60_000, joined=20, live=20))
     engine = Engine(EngineSettings(strategy, mode, SETTINGS.get(strategy)))
 

@@ -12,7 +12,7 @@ from strategies.clock import Clock
 from strategies.errors import StateVersionError
 from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
-from strategies.state import ClusterState, Departed, Gained, InFlight, from_bytes, to_bytes
+from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 
@@ -40,6 +40,15 @@ def test_a_load_report_survives_packing_with_its_table() -> None:
     assert original.bundles is not None
     assert again.bundles.names == original.bundles.names
     assert np.array_equal(again.bundles.traffic, original.bundles.traffic)
+
+
+def test_a_brokers_own_averages_survive_packing() -> None:
+    told = report("a:1", 5)
+    assert told.figures is not None
+    averaged = replace(told, figures=replace(told.figures, usage_average=0.1, throughput_average=2.5, updated_at_ms=T0))
+    again = unpack_record(pack_record(averaged))
+    assert isinstance(again, LoadReport)
+    assert again.figures == averaged.figures
 
 
 def test_half_a_report_survives_packing() -> None:
@@ -72,4 +81,4 @@ def test_a_clusters_state_survives_its_bytes() -> None:
 
 def test_state_of_another_version_is_refused_with_a_next_step() -> None:
     with pytest.raises(StateVersionError, match=r"format 99.*new checkpoint folder"):
-        from_bytes(to_bytes(ClusterState()).replace(b'"version":1', b'"version":99'))
+        from_bytes(to_bytes(ClusterState()).replace(f'"version":{STATE_VERSION}'.encode(), b'"version":99'))

@@ -162,6 +162,9 @@ def test_a_bundle_is_listed_once() -> None:
 def test_extensible_brokers_are_checked_like_modular_ones() -> None:
     assert refusal(changed(broker_load(), "report", "bundleCount", to=-1)).code == "negative"
     assert refusal(without(broker_load(), "report")).code == "missing-field"
+    assert refusal(changed(broker_load(), "report", "weightedMaxEMA", to=-0.1)).code == "negative"
+    assert refusal(changed(broker_load(), "report", "msgThroughputEMA", to="NaN")).code == "not-finite"
+    assert refusal(changed(broker_load(), "report", "updatedAt", to=2.5)).text.startswith("$.report.updatedAt")
     assert refusal(changed(broker_load(), "report", "cpu", "usage", to=-3)).code == "negative"
     entry = ("report", "topBundlesLoadData", 1)
     assert refusal(changed(top_bundles(), *entry, "bundleName", to="t/ns")).code == "bundle-name"

@@ -99,6 +99,18 @@ def test_an_extensible_broker_sends_figures_and_bundles_apart() -> None:
     assert (top.bundles.names, top.figures) == ((bundle(0), bundle(1)), None)
 
 
+def test_an_extensible_broker_sends_its_own_averages_and_they_are_no_sample() -> None:
+    plain = report_of(broker_load())
+    averaged = changed(broker_load(), "report", "weightedMaxEMA", to=0.25)
+    averaged = changed(changed(averaged, "report", "msgThroughputEMA", to=1e6), "report", "updatedAt", to=T0 - 5)
+    told = report_of(averaged)
+    assert plain.figures is not None
+    assert told.figures is not None
+    assert (plain.figures.usage_average, plain.figures.throughput_average, plain.figures.updated_at_ms) == (None, None, None)
+    assert (told.figures.usage_average, told.figures.throughput_average, told.figures.updated_at_ms) == (0.25, 1e6, T0 - 5)
+    assert told.digest == plain.digest
+
+
 def test_null_withdraws_figures_and_empties_the_table() -> None:
     assert read(line("broker-load-data", broker="b1:8080", report=None)) == Tombstone("c", "b1:8080", T0)
     withdrawn = report_of(line("top-bundles-load-data", broker="b1:8080", report=None))
