@@ -70,6 +70,17 @@ def view(*brokers: BrokerLoad, cooling: Iterable[str] = ()) -> ClusterView:
     return ClusterView("c", 0, brokers, frozenset(cooling))
 
 
+def worked_a1() -> ClusterView:
+    """The worked example A1: five brokers at 20, 30, 52, 70 and 80 %."""
+    return view(
+        broker("b1", 20.0, rate=500),
+        broker("b2", 30.0, rate=3000),
+        broker("b3", 52.0),
+        broker("b4", 70.0, rate=2000, owned=talking(500, 500, first=8)),
+        broker("b5", 80.0, rate=10_000, owned=talking(6000, 3000, 1000)),
+    )
+
+
 def play(shedder: Shedder, *views: ClusterView, memory: Memory | None = None) -> list[Shedding]:
     """One round after the other, each remembering what the last one left."""
     memory, rounds = memory or Memory(), []

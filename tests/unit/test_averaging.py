@@ -7,7 +7,6 @@ from math import nan
 import numpy as np
 import pytest
 
-from strategies.averages import advance
 from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
 from strategies.averaging.maxima import extensible_maximum, extensible_weighted
 from strategies.averaging.order import averages_order, lightest_first, newest_order, ranks, sign
@@ -62,15 +61,6 @@ def test_equal_rows_share_a_rank_and_names_decide_their_order() -> None:
     assert ranks(keys).tolist() == [2, 1, 2, 0]
     assert lightest_first(keys, ["b", "x", "a", "x"]).tolist() == [3, 1, 2, 0]
     assert ranks(np.empty((0, 5), dtype=np.int64)).tolist() == []
-
-
-def test_an_average_of_three_samples() -> None:
-    average, counts = np.full((1, 4), 50.0), NOTHING
-    seen = []
-    for sample in (100.0, 200.0, 300.0, 600.0, 0.0):
-        average, counts = advance(average, counts, 3, np.full((1, 4), sample))
-        seen.append(round(float(average[0, 0]), 2))
-    assert seen == [100.0, 150.0, 200.0, 333.33, 222.22]
 
 
 def test_a_bundle_nobody_knows_counts_with_default_figures() -> None:

@@ -10,7 +10,7 @@ import pytest
 from strategies.model import BrokerLoad, ClusterView
 from strategies.shedding.avg_parity import ParityAvgShedder, plan_key
 from strategies.shedding.avg_rule import AvgSettings
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, hits, ns, picked, play, skip_of, talking, view
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, hits, ns, picked, play, skip_of, talking, view, worked_a1
 
 SHEDDER = ParityAvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
 
@@ -21,13 +21,7 @@ def ten_ninety(owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0
 
 
 def test_a1_pairs_from_both_ends_and_acts_on_the_second_urgent_hit() -> None:
-    seen = view(
-        broker("b1", 20.0, rate=500),
-        broker("b2", 30.0, rate=3000),
-        broker("b3", 52.0),
-        broker("b4", 70.0, rate=2000, owned=talking(500, 500, first=8)),
-        broker("b5", 80.0, rate=10_000, owned=talking(6000, 3000, 1000)),
-    )
+    seen = worked_a1()
     rounds = play(SHEDDER, seen, seen, seen)
     assert [picked(round_) for round_ in rounds] == [{}, {"b5:1": [ns(1), ns(2)]}, {}]
     assert {decision.destination for decision in rounds[1].decisions} == {"b1:1"}

@@ -23,11 +23,11 @@ from strategies.throttling.reading import Dispatched, Dispatcher, charge, wanted
 from strategies.usage import weighted_usage
 from tests.unit.placement_builders import best, brokers
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, codes, play, talking, view
+from tests.unit.strategies_page import PAGE, rows
 
 TESTS = Path(__file__).parents[1]
-PAGE = (TESTS.parent / "docs" / "STRATEGIES.md").read_text("utf-8")
 SECTION = PAGE.split("## Where Pulsar's documentation and its code differ")[1].split("\n## ")[0]
-ROWS = [[cell.strip() for cell in line.strip("| ").split("|")] for line in SECTION.splitlines() if line.startswith("| ")][2:]
+ROWS = rows(SECTION)[2:]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:50])

@@ -14,7 +14,7 @@ from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.settings import Mode
 from tests.unit.placement_builders import bundle_of, candidate, placed, policies, policy, request
-from tests.unit.test_strategies_page import example, numbers
+from tests.unit.strategies_page import example, numbers
 
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,16 +19,9 @@ from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, T
 from strategies.topk import TopFault, TopSettings, top_bundles
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import stats, topic_of
+from tests.unit.strategies_page import example
 
-PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
 both = pytest.mark.parametrize("mode", ["parity", "fixed"])
-
-
-def example(name: str) -> list[list[str]]:
-    """Rows of the table marked with this name, without its head."""
-    found = re.search(rf"<!-- example: {name} -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
-    assert found is not None
-    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in found[1].splitlines()][2:]
 
 
 def numbers(cell: str) -> list[int]:

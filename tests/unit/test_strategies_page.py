@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from strategies.model import ClusterView, Evidence
@@ -13,20 +10,7 @@ from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer_rule import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ewmas, play, talking, view
-
-PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
-
-
-def example(name: str) -> list[list[str]]:
-    """Rows of the table marked with this name, without its head."""
-    found = re.search(rf"<!-- example: {name} -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
-    assert found is not None
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in found[1].splitlines()]
-    return rows[2:]
-
-
-def numbers(cell: str) -> list[float]:
-    return [float(word) for word in re.findall(r"[\d.]+", cell)]
+from tests.unit.strategies_page import example, numbers
 
 
 def figure(strategy: str, evidence: Evidence) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +10,12 @@ from cli.broker_conf.keys import KEYS
 from strategies.throttling.limiters import LIMITERS
 from strategies.throttling.rates import DispatchRate, PublishRate
 from strategies.throttling.token_bucket import SECOND_NS
-
-PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
+from tests.unit.strategies_page import PAGE, example
 
 
 def examples() -> list[tuple[str, int, list[int]]]:
     """Limiter, messages delivered at once, messages each further period lets through."""
-    found = re.search(r"<!-- example: throttling -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
-    assert found is not None
-    rows = [[cell.strip(" `") for cell in line.strip("| ").split("|")] for line in found[1].splitlines()[2:]]
+    rows = [[cell.strip("`") for cell in row] for row in example("throttling")]
     return [(limiter, int(delivered), [int(word) for word in periods.split(",")]) for limiter, delivered, periods, _ in rows]
 
 

@@ -1,0 +1,25 @@
+"""docs/STRATEGIES.md as tests read it: its text, and the rows of the worked examples that are marked in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "STRATEGIES.md").read_text("utf-8")
+
+
+def example(name: str) -> list[list[str]]:
+    """Rows of the table marked with this name, without its head."""
+    found = re.search(rf"<!-- example: {name} -->\n(.*?)<!-- /example -->", PAGE, re.DOTALL)
+    assert found is not None
+    return rows(found[1])[2:]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every line of a table."""
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def numbers(cell: str) -> list[float]:
+    """All numbers of a cell."""
+    return [float(word) for word in re.findall(r"[\d.]+", cell)]
