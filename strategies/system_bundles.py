@@ -17,6 +17,11 @@ _AS_IN_4_2_4 = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^:]+:\d+", re.ASC
 _OWN = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:\d+|pulsar/system", re.ASCII)
 
 
+def has_java_namespace(bundle: str) -> bool:
+    """Whether Pulsar 4.2.4 can read the namespace of a bundle; it refuses names of three parts, as there were up to 2.x."""
+    return _LEGAL_NAMESPACE.fullmatch(bundle.rpartition("/")[0]) is not None
+
+
 def is_system_bundle(bundle: str, mode: Mode) -> bool:
     """Whether a bundle must never be moved. In parity mode only what Pulsar 4.2.4 recognises, which three-part names escape."""
     if not bundle.startswith(_TENANTS):
@@ -25,5 +30,5 @@ def is_system_bundle(bundle: str, mode: Mode) -> bool:
     if mode == "fixed":
         return _OWN.fullmatch(namespace) is not None
     # Java fails to parse a namespace of three parts and then matches the whole bundle name, which never ends in a port.
-    subject = namespace if _LEGAL_NAMESPACE.fullmatch(namespace) else bundle
+    subject = namespace if has_java_namespace(bundle) else bundle
     return _AS_IN_4_2_4.fullmatch(subject) is not None

@@ -15,15 +15,16 @@ from typing import Annotated
 import numpy as np
 
 from strategies.averaging.order import lightest_first, newest_order, ranks
+from strategies.filters.anti_affinity import group_of
 from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java_order import concurrent_hash_map_order
 from strategies.model import THROUGHPUT_IN, THROUGHPUT_OUT, BundleStats, Ints
 from strategies.settings import Mode, Setting
-from strategies.system_bundles import is_system_bundle
+from strategies.system_bundles import has_java_namespace, is_system_bundle
 
-_SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^:]+:\d+|pulsar/system", re.ASCII)
+_SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,15 @@ def top_bundles(
     if mode == "fixed":
         return _heaviest(stats.names, keys, np.flatnonzero(busy), may_be_offered, settings.most)
     order = concurrent_hash_map_order(stats.names)
+    if not settings.with_policies and any(busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)):
+        return TopFault("java.lang.IllegalArgumentException")
     rows = [row for row in order.tolist() if busy[row] and may_be_offered(stats.names[row])]
     return _selected_as_java(rows, ranks(keys).tolist(), min(settings.most, len(rows)))
 
 
 def has_policies(namespace: str, policies: PoliciesView) -> bool:
     """Whether isolation or anti-affinity has a say in where the namespace lives."""
-    return namespace in policies.groups or governing(policies, namespace) is not None
+    return bool(group_of(policies.groups, namespace)) or governing(policies, namespace) is not None
 
 
 class _Offer:
@@ -82,7 +85,8 @@ class _Offer:
         self._judged: dict[str, bool] = {}
 
     def __call__(self, bundle: str) -> bool:
-        namespace = namespace_of(bundle)
+        # What Java cannot parse it takes as a whole.
+        namespace = namespace_of(bundle) if self._mode == "fixed" or has_java_namespace(bundle) else bundle
         if namespace not in self._judged:
             self._judged[namespace] = self._judge(bundle, namespace)
         return self._judged[namespace]

@@ -17,9 +17,15 @@ _NO_DOMAIN = "default"
 Counts = Mapping[str, int]
 
 
+def group_of(groups: Mapping[str, str], namespace: str) -> str:
+    """The group of a namespace, empty without one; a blank name is none."""
+    group = groups.get(namespace, "")
+    return "" if group.isspace() else group
+
+
 def group_members(groups: Mapping[str, str], namespace: str) -> tuple[str, ...]:
     """All namespaces in the group of a namespace, itself included; none without a group. Names of groups differ by more than case."""
-    group = groups.get(namespace, "")
+    group = group_of(groups, namespace)
     if not group:
         return ()
     return tuple(other for other, name in groups.items() if name.lower() == group.lower())

@@ -18,7 +18,7 @@ from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, B
 from strategies.settings import Mode
 from strategies.splitting.hashing import parse_bundle
 from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
-from strategies.system_bundles import is_system_bundle
+from strategies.system_bundles import has_java_namespace, is_system_bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], in
     if mode == "parity":
         order = concurrent_hash_map_order([broker.broker for broker in brokers])
         walk = _maybe_hot([brokers[index] for index in order], settings, mode)
-        return _within_namespaces((hot.decision for broker in walk for hot in _hot(broker, settings, mode)), bundles_in, settings)
+        hot = (hot.decision for broker in walk for hot in _hot(broker, settings, mode))
+        return _within_namespaces((decision for decision in hot if has_java_namespace(decision.bundle)), bundles_in, settings)
     found = sorted(
         (hot for broker in _maybe_hot(brokers, settings, mode) for hot in _hot(broker, settings, mode)),
         key=lambda hot: (-hot.excess, hot.decision.bundle, hot.decision.source),

@@ -54,7 +54,7 @@ class TopicFlow:
 class SplitFault:
     """Why there is no answer: a stable code, a sentence, and the class of Java's exception."""
 
-    code: Literal["no-positions", "wrong-default-algorithm", "not-divisible", "outside"]
+    code: Literal["no-positions", "wrong-default-algorithm", "not-divisible", "outside", "empty-part"]
     text: str
     java: str
 
@@ -100,7 +100,10 @@ def applied(namespace: Sequence[int], bundle: KeyRange, boundaries: Sequence[int
         return SplitFault("not-divisible", f"{bundle} holds one hash only", "java.lang.IllegalArgumentException")
     if outside := [boundary for boundary in boundaries if not bundle.inside(boundary)]:
         return SplitFault("outside", f"{outside[0]:#010x} is not strictly inside {bundle}", "java.lang.IllegalArgumentException")
-    return divided(namespace, bundle, boundaries)
+    after = divided(namespace, bundle, boundaries)
+    if after is not None and len(set(boundaries)) < len(boundaries):
+        return SplitFault("empty-part", f"a boundary of {bundle} is named twice", "java.lang.IllegalArgumentException")
+    return after
 
 
 def _in_the_middle(request: SplitRequest, _: Mode) -> Cuts:

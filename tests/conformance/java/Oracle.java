@@ -29,6 +29,10 @@ public final class Oracle {
         Placement.register(suites);
         Transfer.register(suites);
         Averaging.register(suites);
+        TopBundles.register(suites);
+        Splits.register(suites);
+        SplitDeciders.register(suites);
+        Filters.register(suites);
         return suites;
     }
 

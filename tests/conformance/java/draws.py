@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -171,6 +171,6 @@ def weights(random: Random) -> dict[str, Any]:
     }
 
 
-def drawn(random: Random, choices: dict[str, Sequence[Any]], probability: float = 0.6) -> dict[str, Any]:
+def drawn(random: Random, choices: Mapping[str, Sequence[Any]], probability: float = 0.6) -> dict[str, Any]:
     """Values for some of the keys."""
     return {key: random.choice(values) for key, values in choices.items() if often(random, probability)}

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.conformance.java import shedding
+from tests.conformance.java import averaging, filters, placement, shedding, splits, topk, transfer
 
 Case = dict[str, Any]
 #: Draws one history: `(random, nasty)`.
@@ -16,6 +16,14 @@ Draw = Callable[[Random, bool], Case]
 
 HISTORIES: Mapping[tuple[str, str], Draw] = {
     **{("shedding", strategy): partial(shedding.shedding, strategy) for strategy in shedding.CONF},
+    ("transfer", "TransferShedder"): transfer.transfer,
+    **{("placement", strategy): partial(placement.placement, strategy) for strategy in placement.STRATEGIES},
+    ("placement", "RoundRobinBrokerSelector"): placement.round_robin,
+    ("placement", "AvgShedder"): placement.planned,
+    **{("averaging", strategy): draw for strategy, draw in averaging.DRAWS.items()},
+    ("topk", "TopKBundles"): topk.top_bundles,
+    **{("splits", strategy): draw for strategy, draw in splits.DRAWS.items()},
+    **{("filters", strategy): draw for strategy, draw in filters.DRAWS.items()},
 }
 
 
