@@ -7,7 +7,7 @@ repetitions. Not covered: buckets of more than eight keys in a table of 64 or mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -43,10 +43,15 @@ def hash_map_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tup
     return _order(_spreads(names), table_size)
 
 
-def copied_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
-    """The same of a HashMap that was filled walking a fresh ConcurrentHashMap of these names; every name is hashed once."""
+def copied_order(names: Sequence[str], table_size: int = INITIAL_TABLE, left_out: Collection[int] = ()) -> tuple[Ints, int]:
+    """The same of a HashMap that was filled walking a fresh ConcurrentHashMap of these names; every name is hashed once.
+
+    `left_out`: positions of names that the ConcurrentHashMap holds and the HashMap does not get.
+    """
     spread = _spreads(names)
     walk = _concurrent_order(spread)
+    if left_out:
+        walk = walk[~np.isin(walk, list(left_out))]
     order, size = _order(spread[walk], table_size)
     return walk[order], size
 

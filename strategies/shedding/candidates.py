@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from strategies.java_order import concurrent_hash_map_order, double_keys, hash_map_order
+from strategies.java_order import copied_order, double_keys
 from strategies.model import BrokerLoad, BundleLoads, ClusterView, Floats, Ints, Skip
 from strategies.settings import Mode
 from strategies.system_bundles import is_system_bundle
@@ -96,10 +96,8 @@ class JavaTies:
     @cached_property
     def rank(self) -> dict[str, int]:
         names = self.view.bundle_names
-        walked = [names[index] for index in concurrent_hash_map_order(names).tolist()]
-        looked_at = [name for name in walked if not is_system_bundle(name, "parity")]
-        order, _ = hash_map_order(looked_at)
-        return {looked_at[index]: position for position, index in enumerate(order.tolist())}
+        order, _ = copied_order(names, left_out=[index for index, name in enumerate(names) if is_system_bundle(name, "parity")])
+        return {names[index]: position for position, index in enumerate(order.tolist())}
 
     def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
         """Positions of `names` that the picker takes, in Java's order: heaviest first, `Double.compare` deciding what is equal."""

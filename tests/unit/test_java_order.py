@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strategies.java_order import concurrent_hash_map_order, double_keys, hash_map_order, java_hash
+from strategies.java_order import concurrent_hash_map_order, copied_order, double_keys, hash_map_order, java_hash
 from tests.unit.shedding_builders import ns
 
 
@@ -116,6 +116,18 @@ def test_crowded_buckets_double_small_tables(crowd: list[str], others: int) -> N
     keys = [*(f"b{number}:1" for number in range(others // 2)), *crowd, *(f"c{number}:1" for number in range(others))]
     assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
     assert hash_map_order(keys)[0].tolist() == walk_of_a_hash_map(keys)[0]
+
+
+@given(names, st.sets(st.integers(0, 40)), st.sampled_from([16, 64]))
+def test_a_copy_is_filled_in_the_order_of_the_original(keys: list[str], left_out: set[int], table_size: int) -> None:
+    left_out = {index for index in left_out if index < len(keys)}
+    copied = [keys[index] for index in walk_of_a_concurrent_hash_map(keys) if index not in left_out]
+    walked, grown = walk_of_a_hash_map(copied, table_size)
+
+    order, size = copied_order(keys, table_size, left_out)
+
+    assert [keys[index] for index in order.tolist()] == [copied[position] for position in walked]
+    assert size == grown
 
 
 @pytest.mark.parametrize("count", [11, 12, 13, 24, 48, 97, 3000])
