@@ -20,6 +20,7 @@ _CROWD = 8
 #: Names longer than this are hashed one by one, so that one giant does not widen the table of all.
 _WIDE = 256
 _CHUNK = 1 << 16
+_INVERSE_OF_31 = pow(31, -1, 2**32)
 
 
 def java_hash(text: str) -> int:
@@ -96,19 +97,25 @@ def _spreads(names: Sequence[str]) -> Ints:
 
 
 def _hashes(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """Together, one column of characters after the other; only giants and names with characters above U+FFFF one by one."""
+    """All together, but for giants and for names with characters above U+FFFF.
+
+    The hash is Σ cᵢ·31^(n−1−i) = 31^(n−1)·Σ cᵢ·31^−i modulo 2^32, where 31 has an inverse: so one product serves names of all lengths,
+    because what fills the shorter ones up is zero.
+    """
     odd = {} if _are_plain(names) else {index: name for index, name in enumerate(names) if not _are_plain([name])}
     plain = ["" if index in odd else name for index, name in enumerate(names)] if odd else names
     lengths = np.fromiter(map(len, plain), np.int64, len(plain))
     width = max(1, int(lengths.max(initial=0)))
-    units = np.array(plain, dtype=f"U{width}").view(np.uint32).reshape(len(plain), width).T.copy()
-    value, common = np.zeros(len(plain), dtype=np.uint32), int(lengths.min(initial=width))
-    for column in range(width):
-        longer = value * np.uint32(31) + units[column]
-        value = longer if column < common else np.where(column < lengths, longer, value)
+    units = np.array(plain, dtype=f"U{width}").view(np.uint32).reshape(len(plain), width)
+    value = (units @ _powers(_INVERSE_OF_31, width)) * _powers(31, width)[np.maximum(lengths - 1, 0)]
     for index, name in odd.items():
         value[index] = java_hash(name)
     return value
+
+
+def _powers(base: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """uint32[n]: base^0 … base^(n−1), modulo 2^32."""
+    return np.multiply.accumulate(np.array([1, *[base] * (count - 1)], dtype=np.uint32))
 
 
 def _are_plain(names: Sequence[str]) -> bool:
