@@ -17,12 +17,13 @@ from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, ClusterMemor
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.overload_rule import OverloadSettings
-from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold_rule import ThresholdSettings
 from strategies.shedding.transfer_rule import TransferSettings
 from strategies.shedding.uniform_rule import UniformSettings
 
 WEIGHTS = Weights(direct_memory=0.5)
+#: The instant of every view.
+NOW_MS = 10_000_000
 MODES: tuple[Mode, ...] = ("fixed", "parity")
 BROKERS = ("a1:1", "a2:1", "b1:1", "b2:1", "c1:1", "größe-ß:8080")
 NAMESPACES = ("t/x", "t/y", "t/z", "ünï/😀")
@@ -50,11 +51,7 @@ EAGER: dict[str, object] = {
 seeds = st.integers(0, 2**32)
 sizes = st.integers(0, len(BROKERS))
 modes = st.sampled_from(MODES)
-
-
-def settings_of(strategy: str) -> st.SearchStrategy[object]:
-    """Eager ones mostly, Pulsar's defaults now and then."""
-    return st.sampled_from([EAGER[strategy], EAGER[strategy], SHEDDERS[strategy].settings()])
+mostly = st.sampled_from([True, True, False])
 
 
 def a_table(chance: random.Random, names: Sequence[str]) -> BundleLoads:
@@ -73,8 +70,16 @@ def a_broker(chance: random.Random, name: str, table: BundleLoads) -> BrokerLoad
     traffic = summed if chance.random() < 0.7 else Traffic(*chance.choices(FIGURES, k=4))
     cpu, memory, direct_memory, bandwidth_in, bandwidth_out = (a_resource(chance) for _ in range(5))
     count = len(table.names) + chance.choice((0, 0, 0, 2))
-    figures = Figures(cpu, memory, direct_memory, bandwidth_in, bandwidth_out, traffic, count)
-    return BrokerLoad(name, figures, lambda: table, chance.random() < 0.6, chance.random() < 0.25)
+    figures = Figures(cpu, memory, direct_memory, bandwidth_in, bandwidth_out, traffic, count, *own_averages(chance))
+    reported = chance.choice((None, NOW_MS, NOW_MS - 1000, NOW_MS - 400_000, 0))
+    return BrokerLoad(name, figures, lambda: table, chance.random() < 0.6, chance.random() < 0.25, reported_at_ms=reported)
+
+
+def own_averages(chance: random.Random) -> tuple[float | None, float | None, int | None]:
+    """Of a broker that runs the extensible load manager, or none."""
+    if chance.random() < 0.7:
+        return None, None, None
+    return chance.choice(PERCENTS) / 100, chance.choice(FIGURES), NOW_MS - chance.choice((0, 1000, 200_000, 4_000_000))
 
 
 def a_resource(chance: random.Random) -> Resource:
@@ -95,7 +100,7 @@ def a_view(seed: int, brokers: int, most: int, *, shared: bool = True) -> Cluste
             owned = list(dict.fromkeys([*owned, *chance.sample(BUNDLES, min(2, most))]))
         found.append(a_broker(chance, name, a_table(chance, owned)))
     cooling = frozenset(chance.sample(BUNDLES, chance.choice((0, 0, 1, 4))))
-    return ClusterView("c", 0, tuple(found), cooling)
+    return ClusterView("c", NOW_MS, tuple(found), cooling)
 
 
 def a_memory(seed: int) -> Memory:
@@ -108,7 +113,11 @@ def a_memory(seed: int) -> Memory:
     def hits() -> int | None:
         return chance.choice((None, 0, 1, chance.randint(1, 9)))
 
-    brokers = {name: BrokerMemory(usage(), usage(), hits(), hits()) for name in chance.sample(BROKERS, chance.randint(0, len(BROKERS)))}
+    def broker() -> BrokerMemory:
+        gave_at_ms = chance.choice((None, None, NOW_MS - 1000, NOW_MS - 300_000))
+        return BrokerMemory(usage(), usage(), hits(), hits(), chance.choice((None, *FIGURES)), gave_at_ms)
+
+    brokers = {name: broker() for name in chance.sample(BROKERS, chance.randint(0, len(BROKERS)))}
     planned = {bundle: chance.choice(BROKERS) for bundle in chance.sample(BUNDLES, chance.choice((0, 0, 3)))}
     rotation = tuple(chance.sample(BROKERS, chance.randint(0, 4)))
     return Memory(brokers, ClusterMemory(chance.randint(0, 9), planned, {}, rotation, chance.randint(0, len(rotation))))

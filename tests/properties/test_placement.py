@@ -32,7 +32,7 @@ from strategies.placement.destinations import DestinationRules, Destinations, De
 from strategies.placement.registry import PLACERS, placer
 from strategies.settings import Mode
 from strategies.usage import weighted_usage
-from tests.properties.legal import BROKERS, FIGURES, MODES, NAMESPACES, WEIGHTS, a_view, memories, modes, seeds, shuffled, sizes, told
+from tests.properties.legal import BROKERS, FIGURES, NAMESPACES, WEIGHTS, a_view, memories, modes, seeds, shuffled, sizes, told
 from tests.unit.placement_builders import policy
 
 NONSENSE = (*FIGURES, nan, inf, -inf, -1.0, 1e300)
@@ -203,9 +203,8 @@ def test_the_order_of_brokers_and_bundles_changes_nothing(story: Story, placemen
 
 
 @pytest.mark.parametrize("placement", list(PLACERS))
-@pytest.mark.parametrize("mode", MODES)
-@given(request=requests(), memory=memories)
-def test_no_placement_raises_and_every_choice_is_one_of_the_best(placement: str, mode: Mode, request: Request, memory: Memory) -> None:
+@given(request=requests(), memory=memories, mode=modes)
+def test_no_placement_raises_and_every_choice_is_one_of_the_best(placement: str, request: Request, memory: Memory, mode: Mode) -> None:
     rule = placer(placement, None, mode)
     known = {name: one for name, one in request.candidates.items() if one is not None}
     answer = rule.place(request, rule.open_round(known, memory))
