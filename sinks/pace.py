@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 _MINUTE_S = 60.0
+_SHORTEST_WAIT_S = 0.001
 
 
 class Pace:
@@ -33,5 +34,6 @@ class Pace:
                 if len(self._begun) < self._per_minute:
                     self._begun.append(now)
                     return True
-                if self._wait(self._begun[0] + _MINUTE_S - now):
+                # A remainder that rounding has left would be waited for without ever passing.
+                if self._wait(max(_SHORTEST_WAIT_S, self._begun[0] + _MINUTE_S - now)):
                     return False

@@ -42,7 +42,9 @@ class PulsarHttp:
         self._urls = admin_urls(settings)
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
-        self._transport = _transport(settings)
+        self._tls = _tls(settings)
+        self._transports: dict[str, httpx.HTTPTransport] = {}
+        self._opening = threading.Lock()
         self._known = frozenset(url.netloc for url in self._urls)
         self._refreshing = threading.local()
         token_header(settings)
@@ -66,7 +68,10 @@ class PulsarHttp:
 
     def close(self) -> None:
         """Closes all connections."""
-        self._transport.close()
+        with self._opening:
+            for transport in self._transports.values():
+                transport.close()
+            self._transports.clear()
 
     def _pause(self, rounds: int, deadline: float) -> bool:
         """Whether there is time, and a wish, to try again."""
@@ -101,7 +106,7 @@ class PulsarHttp:
         try:
             request = httpx.Request(call.method, url, headers=headers, content=call.body, extensions={"timeout": timeout.as_dict()})
             # The transport by itself: a client would think about redirects, cookies and the environment.
-            with closing(self._transport.handle_request(request)) as answer:
+            with closing(self._transport(url).handle_request(request)) as answer:
                 return answer.status_code, answer.headers.get("location", ""), self._body(call, url, answer, deadline)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise _NeverSent(
@@ -114,6 +119,17 @@ class PulsarHttp:
             raise Unanswered(
                 f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
             ) from error
+
+    def _transport(self, url: str) -> httpx.HTTPTransport:
+        """One per broker: looking for a free connection among those of a thousand brokers would take longer than the call."""
+        import httpx
+
+        host = _host(url)
+        with self._opening:
+            if host not in self._transports:
+                limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)
+                self._transports[host] = httpx.HTTPTransport(verify=self._tls, trust_env=False, limits=limits)
+            return self._transports[host]
 
     def _body(self, call: Call, url: str, answer: httpx.Response, deadline: float) -> bytes:
         """The whole body; a broker that trickles is late like one that is silent."""
@@ -187,17 +203,10 @@ def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 
-def _transport(settings: PulsarSettings) -> httpx.HTTPTransport:
-    import httpx
-
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-    return httpx.HTTPTransport(verify=_tls(settings), trust_env=False, limits=limits)
-
-
-def _tls(settings: PulsarSettings) -> ssl.SSLContext | bool:
-    """Loading the authorities of a machine takes longer than a call, so it is left where no certificate is looked at."""
+def _tls(settings: PulsarSettings) -> ssl.SSLContext:
     if not (settings.tls_ca_file or settings.tls_cert_file or "https:" in settings.admin_urls):
-        return False
+        # It trusts nobody. Loading the authorities of a machine takes longer than a call.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
     except (OSError, ValueError) as error:

@@ -216,7 +216,13 @@ class Cluster:
         for bundle, owner in self.owners.items():
             if owner is None and self.lookups:
                 wanted = self.wanted.get(bundle, "")
-                self.owners[bundle] = wanted if wanted in self.brokers else self.brokers[len(self.applied) % len(self.brokers)]
+                self.owners[bundle] = wanted if wanted in self.brokers else self._elsewhere(bundle)
+
+    def _elsewhere(self, bundle: str) -> str:
+        """The broker after the one that released the bundle last."""
+        source = next((done.source for done in reversed(self.applied) if done.bundle == bundle), None)
+        place = self.brokers.index(source) + 1 if source in self.brokers else 0
+        return self.brokers[place % len(self.brokers)]
 
 
 def _ok(tree: object) -> Answer:

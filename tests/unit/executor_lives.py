@@ -31,6 +31,7 @@ class Life:
 
     dies: Literal["", "before the call", "after the call", "before publishing", "before committing"] = ""
     later_ms: int = 0
+    per_minute: int = 0
 
 
 class MortalApplier(Applier):
@@ -98,7 +99,7 @@ def executor(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Lif
         commands, rounds = (open_consumer(control.uri(topic), "executor", state) for topic in ("commands", "rounds"))
         topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
         stack.callback(topics.close)
-        applier, pace = MortalApplier(admin, life), Pace(0, wait=lambda _: True)
+        applier, pace = MortalApplier(admin, life), Pace(life.per_minute, wait=lambda _: True)
         clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
         yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, clock_ms=clock_ms)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sinks.executor import Duty
+from sinks.executor import Duty, Stopped
 from sinks.secret_file import Secret
 from sinks.signing import SigningKey
 from sinks.wire import decode, decode_rejected, encode_command
@@ -242,6 +242,17 @@ def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(pulsar: FakePulsar
     pulsar.faults = pause
     assert run(pulsar, control, replace(APPLY, pause_file=brake)) == [("refused", "paused")]
     assert pulsar.asked("PUT") == []
+
+
+def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_to_the_next(pulsar: FakePulsar, control: Control) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    control.send(command(ONE, one, two), command(TWO, one, two))
+    with pytest.raises(Stopped):
+        run(pulsar, control, replace(APPLY, at_once=1), Life(per_minute=1))
+    assert control.verdicts() == [("applied", "")]
+
+    assert run(pulsar, control) == [("applied", ""), ("applied", "")]
+    assert len(pulsar.cluster.applied) == 2
 
 
 class TestWhenCallsFail:
