@@ -16,6 +16,7 @@ from cli.errors import reported
 COMMANDS: Mapping[str, str] = {
     "demo": "Watch a skewed cluster being balanced on this machine, no server needed.",
     "run": "Run the streaming job: telemetry in, commands out, until it is stopped.",
+    "collect": "Ask the brokers of a Pulsar cluster for their load, pass after pass.",
     "execute": "Carry out commands on a Pulsar cluster; without --apply, say what would be done.",
     "replay": "Decide on a recording, or on records piped in, and show or keep the decisions.",
     "record": "Copy a topic into a recording.",

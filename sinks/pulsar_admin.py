@@ -27,10 +27,14 @@ _MOST_AT_ONCE = 16
 class PulsarAdmin:
     """Every method raises AdminError: BrokerUnavailable (may be tried again), NotOwned, NotFound, Refused, Unauthorized."""
 
-    def __init__(self, settings: PulsarSettings, wait: Wait | None = None) -> None:
-        """Connects to nobody yet. Raises SettingsError. `wait`: sleeps between repetitions; True from it ends them."""
+    def __init__(self, settings: PulsarSettings, wait: Wait | None = None, *, keep_open: bool = True) -> None:
+        """Connects to nobody yet. Raises SettingsError.
+
+        `wait`: sleeps between repetitions; True from it ends them. Whoever asks a thousand brokers now and then should not `keep_open`
+        a connection to each.
+        """
         self._settings = settings
-        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait)
+        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open)
 
     def close(self) -> None:
         """Closes all connections."""

@@ -36,8 +36,11 @@ Wait = Callable[[float], bool]
 class PulsarHttp:
     """Threads may share it. `list_brokers` asks the cluster who belongs to it."""
 
-    def __init__(self, settings: PulsarSettings, list_brokers: Callable[[], frozenset[str]], wait: Wait | None = None) -> None:
-        """Connects to nobody yet. Raises SettingsError."""
+    def __init__(
+        self, settings: PulsarSettings, list_brokers: Callable[[], frozenset[str]], wait: Wait | None = None, *, keep_open: bool = True
+    ) -> None:
+        """Connects to nobody yet. Without `keep_open` every connection serves one call. Raises SettingsError."""
+        self._kept = 8 if keep_open else 0
         self._settings = settings
         self._urls = admin_urls(settings)
         self._list_brokers = list_brokers
@@ -127,7 +130,7 @@ class PulsarHttp:
         host = _host(url)
         with self._opening:
             if host not in self._transports:
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)
+                limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._kept)
                 self._transports[host] = httpx.HTTPTransport(verify=self._tls, trust_env=False, limits=limits)
             return self._transports[host]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings
 from sinks.pulsar_settings import PulsarSettings
 from strategies.engine import EngineSettings
@@ -17,7 +18,7 @@ from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 
 #: Tables of the processes that run without Spark.
-_BESIDE_THE_JOB: Mapping[str, type] = {"pulsar": PulsarSettings, "executor": ExecutorSettings}
+_BESIDE_THE_JOB: Mapping[str, type] = {"pulsar": PulsarSettings, "collector": CollectorSettings, "executor": ExecutorSettings}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from cli.settings import complaints
 from cli.settings.leaves import Leaf, all_leaves, nested, sections
 from cli.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from cli.settings.tree import build_model
+from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings, admission_rules
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import parse_topic
@@ -40,6 +41,7 @@ class Settings:
     engine: EngineSettings
     job: JobSettings
     pulsar: PulsarSettings
+    collector: CollectorSettings
     executor: ExecutorSettings
 
     def value(self, path: str) -> Any:
@@ -64,7 +66,8 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     found += wrong or _broken_rules(entries)
     if found:
         raise SettingsError(found)
-    return Settings(entries, _engine(entries), _job(entries), _build("pulsar", entries), _build("executor", entries))
+    pulsar, collector, executor = (_build(section, entries) for section in ("pulsar", "collector", "executor"))
+    return Settings(entries, _engine(entries), _job(entries), pulsar, collector, executor)
 
 
 def _merge(given: Sequence[Assignment], leaves: Sequence[Leaf]) -> tuple[tuple[Entry, ...], list[str]]:

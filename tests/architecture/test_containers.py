@@ -11,25 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from cli.lazy import COMMANDS
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
 
 COMPOSE_FILE = ROOT / "docker/compose.yaml"
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 CONTAINERS = our_containers(read_compose(COMPOSE_FILE), ROOT)
-#: Services that start by themselves, those that wait for a later version, and all that work today.
+#: Services that start by themselves; the others need the servers of a profile.
 ACTIVE = [container for container in CONTAINERS if not container.profiles]
-LATER = [container for container in CONTAINERS if any(profile.startswith("from-") for profile in container.profiles)]
-WORKING = [container for container in CONTAINERS if container not in LATER]
 
 
 def test_the_compose_file_has_the_whole_road() -> None:
     services = read_compose(COMPOSE_FILE)["services"]
     assert set(services) == {"kafka", "pulsar", "spark-master", "spark-worker", "job", "collector", "executor"}
     assert {container.service for container in ACTIVE} == {"spark-master", "spark-worker", "job"}
-    assert {container.service for container in LATER} == {"collector"}
-    assert {container.service for container in WORKING} - {container.service for container in ACTIVE} == {"executor"}
+    assert {container.service: container.profiles for container in CONTAINERS if container.profiles} == {
+        "collector": ("servers",),
+        "executor": ("servers",),
+    }
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
@@ -48,7 +47,7 @@ def test_compose_itself_reads_the_file() -> None:
     if tool is None:
         pytest.skip("neither docker-compose nor docker compose is installed; the schema was checked without them")
 
-    answer = run(*tool, "-f", str(COMPOSE_FILE), "--profile", "servers", "--profile", "from-0.2", "config", "--services")
+    answer = run(*tool, "-f", str(COMPOSE_FILE), "--profile", "servers", "config", "--services")
 
     assert set(answer.stdout.split()) == set(read_compose(COMPOSE_FILE)["services"])
 
@@ -82,7 +81,7 @@ def test_services_are_pinned_and_watched() -> None:
             assert service["healthcheck"]["test"][0] == "CMD", name
 
 
-@pytest.mark.parametrize("container", [container for container in WORKING if container.words[0] == "rebalancer"], ids=lambda it: it.service)
+@pytest.mark.parametrize("container", [it for it in CONTAINERS if it.words[0] == "rebalancer"], ids=lambda it: it.service)
 def test_the_command_of_a_container_exists(container: Container) -> None:
     assert unknown_options(container.words) == []
 
@@ -94,16 +93,10 @@ def test_the_command_of_an_image_exists(dockerfile: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("container", [container for container in WORKING if container.words[0] != "rebalancer"], ids=lambda it: it.service)
+@pytest.mark.parametrize("container", [it for it in CONTAINERS if it.words[0] != "rebalancer"], ids=lambda it: it.service)
 def test_the_spark_class_of_a_container_exists(container: Container) -> None:
     assert container.words[0] == "spark-class"
     assert unknown_options(container.words, positions=2) == []
-
-
-@pytest.mark.parametrize("container", LATER, ids=lambda it: it.service)
-def test_what_waits_for_a_later_version_does_not_exist_yet(container: Container) -> None:
-    """When this fails the command has come: take the profile away, and the container is checked like the others."""
-    assert container.words[1] not in COMMANDS
 
 
 @pytest.mark.parametrize("environment", [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}], ids=["image", "compose"])

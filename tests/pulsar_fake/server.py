@@ -30,12 +30,17 @@ Faults = Callable[[Request], Fault | None]
 
 
 class FakePulsar:
-    """`with FakePulsar(Cluster(), brokers=3) as pulsar:` – `pulsar.cluster.brokers` are then the ids, `calls` what was asked of whom."""
+    """`with FakePulsar(Cluster(), brokers=3) as pulsar:` – `pulsar.cluster.brokers` are then the ids, `calls` what was asked of whom.
+
+    `most_at_once`: how many requests were under way at the same time.
+    """
 
     def __init__(self, cluster: Cluster, brokers: int = 3) -> None:
         self.cluster = cluster
         self.calls: list[tuple[Request, Answer]] = []
         self.faults: Faults = lambda _: None
+        self.most_at_once = 0
+        self._now = 0
         self._count = brokers
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-pulsar", daemon=True)
@@ -118,7 +123,12 @@ class FakePulsar:
 
     async def _respond(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         fault = self.faults(request) or Fault()
-        await asyncio.sleep(fault.delay_s)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            await asyncio.sleep(fault.delay_s)
+        finally:
+            self._now -= 1
         if fault.drop:
             self.calls.append((request, Answer(0)))
             return False

@@ -1,0 +1,82 @@
+"""The brokers of one pass as a table or as JSON: how full each is, its traffic, or why it did not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from cli import console
+from sinks.collecting import Pass
+from sinks.encoding_telemetry import encode_report
+from sinks.wire import decode
+from strategies.errors import WireError
+from strategies.model import LoadReport
+from strategies.settings import Weights
+from strategies.usage import percent, weighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One broker: its report, or why there is none."""
+
+    broker: str
+    report: LoadReport | None
+    why: str
+
+
+def seen(cluster: str, done: Pass) -> list[Seen]:
+    """All brokers of a pass, in order of name."""
+    found = [Seen(broker, None, reason) for broker, reason in done.missing.items()]
+    for report in done.reports:
+        try:
+            record = decode(encode_report(cluster, report), b"")
+        except WireError as error:
+            found.append(Seen(report.broker, None, f"its report cannot be used: {error}"))
+        else:
+            found.append(Seen(report.broker, record if isinstance(record, LoadReport) else None, ""))
+    return sorted(found, key=lambda one: one.broker)
+
+
+def as_table(brokers: Sequence[Seen], weights: Weights) -> Table:
+    """One line per broker."""
+    headings = ("usage %", "CPU %", "msg/s in", "msg/s out", "MB/s in", "MB/s out", "bundles", "topics")
+    columns: list[tuple[str, console.Side]] = [("broker", "left"), *((heading, "right") for heading in headings), ("remark", "left")]
+    return console.table(columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers])
+
+
+def as_json(brokers: Sequence[Seen], weights: Weights) -> list[dict[str, Any]]:
+    """The same figures by name; null where a broker has none."""
+    return [_fields(one, weights) for one in brokers]
+
+
+def _figures(one: Seen, weights: Weights) -> list[str]:
+    fields = _fields(one, weights)
+    if one.report is None:
+        return ["–"] * 8
+    usage, cpu = fields["usage"] * 100, fields["cpu_percent"]
+    rates = [f"{fields[name]:.0f}" for name in ("msg_rate_in", "msg_rate_out")]
+    throughput = [f"{fields[name] / 1e6:.2f}" for name in ("msg_throughput_in", "msg_throughput_out")]
+    return [f"{usage:.1f}", f"{cpu:.1f}", *rates, *throughput, str(fields["bundles"]), str(fields["topics"])]
+
+
+def _fields(one: Seen, weights: Weights) -> dict[str, Any]:
+    figures = None if one.report is None else one.report.figures
+    if one.report is None or figures is None:
+        return {"broker": one.broker, "missing": one.why}
+    topics = 0 if one.report.bundles is None else int(one.report.bundles.topics.sum())
+    traffic = figures.traffic
+    return {
+        "broker": one.broker,
+        "missing": None,
+        "usage": weighted_usage(figures, weights),
+        "cpu_percent": percent(figures.cpu),
+        "msg_rate_in": traffic.msg_rate_in,
+        "msg_rate_out": traffic.msg_rate_out,
+        "msg_throughput_in": traffic.msg_throughput_in,
+        "msg_throughput_out": traffic.msg_throughput_out,
+        "bundles": figures.bundle_count,
+        "topics": topics,
+    }

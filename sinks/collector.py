@@ -1,0 +1,89 @@
+"""The collector: pass after pass over the brokers of a cluster, and on a slower rhythm its policies, onto the telemetry topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sinks.cluster_policies import collect_policies, text_of
+from sinks.collecting import BrokerPoll, Pass
+from sinks.collector_settings import CollectorSettings
+from sinks.encoding_telemetry import encode_policies, encode_report, encode_sweep
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.topics import Publisher
+from strategies.errors import AdminError, Unauthorized
+
+
+def wall_clock_ms() -> int:
+    """ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one step did: the pass, None when the cluster did not even list its brokers; sentences about what went wrong."""
+
+    done: Pass | None
+    policies: bool
+    complaints: tuple[str, ...]
+
+
+class Collector:
+    """One cluster. Call `step` once per interval."""
+
+    def __init__(
+        self,
+        cluster: str,
+        settings: CollectorSettings,
+        *,
+        admin: PulsarAdmin,
+        poll_admin: PulsarAdmin,
+        telemetry: Publisher,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        """`poll_admin` asks brokers for reports: it must not repeat calls, and its deadline is the broker's. `clock_ms` stamps records."""
+        self._cluster = cluster
+        self._settings = settings
+        self._admin = admin
+        self._poll = BrokerPoll(poll_admin, settings.max_concurrent, settings.most_passes_off, clock_ms)
+        self._telemetry = telemetry
+        self._clock_ms = clock_ms
+        self._policies = ""
+        self._policies_due_ms = 0
+
+    def step(self) -> Told:
+        """One pass, published when it is complete. Raises Unauthorized, SinkError."""
+        try:
+            brokers = self._admin.brokers()
+        except Unauthorized:
+            raise
+        except AdminError as error:
+            return Told(None, False, (str(error),))
+        done = self._poll.run(brokers)
+        for report in done.reports:
+            self._telemetry.publish(self._cluster, encode_report(self._cluster, report))
+        changed, complaints = self._look_at_policies(done)
+        # Last, so that the round it closes has seen all the rest.
+        self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done))
+        self._telemetry.flush()
+        return Told(done, changed, complaints)
+
+    def _look_at_policies(self, done: Pass) -> tuple[bool, tuple[str, ...]]:
+        """Publishes them when they have changed; what could not be read stays as it was published last."""
+        if done.ts < self._policies_due_ms:
+            return False, ()
+        self._policies_due_ms = done.ts + self._settings.policies_interval_ms
+        try:
+            snapshot = collect_policies(self._admin, done.reports, min(self._settings.max_concurrent, 16))
+        except Unauthorized:
+            raise
+        except AdminError as error:
+            self._policies_due_ms = 0
+            return False, (f"The policies could not be read and stay as they were: {error}",)
+        text = text_of(snapshot)
+        if text == self._policies:
+            return False, ()
+        self._telemetry.publish(self._cluster, encode_policies(self._cluster, done.ts, snapshot))
+        self._policies = text
+        return True, ()

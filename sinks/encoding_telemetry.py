@@ -1,0 +1,37 @@
+"""What a collector publishes, as bytes: load reports verbatim in their envelope, sweep markers, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sinks.collecting import Pass, Report
+from sinks.contracts.telemetry import PoliciesRecord, SweepRecord
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Envelope(msgspec.Struct):
+    v: int
+    kind: str
+    cluster: str
+    broker: str
+    ts: int
+    report: msgspec.Raw
+
+
+def encode_report(cluster: str, report: Report) -> bytes:
+    """A modular broker's load report; its body is copied, not read."""
+    return _ENCODER.encode(_Envelope(1, "load-report", cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+
+
+def encode_sweep(cluster: str, done: Pass) -> bytes:
+    """The end of a pass."""
+    return _ENCODER.encode(SweepRecord(1, cluster, done.ts, done.number, [report.broker for report in done.reports], dict(done.missing)))
+
+
+def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:
+    """A whole snapshot."""
+    return _ENCODER.encode(PoliciesRecord(1, cluster, ts, dict(snapshot)))

@@ -1,0 +1,203 @@
+"""The collector on a fake cluster: every report verbatim, a sweep that names who is missing, policies when they change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinks.collecting import BrokerPoll
+from sinks.collector import Collector
+from sinks.collector_settings import CollectorSettings
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topics import open_publisher
+from sinks.wire import decode
+from strategies.errors import Unauthorized
+from strategies.filters.isolation import isolated
+from strategies.filters.policies import read_policies
+from strategies.model import LoadReport, Policies, Sweep
+from tests.control_topic import Control
+from tests.pulsar_fake.model import Answer, Cluster
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.command_line import rebalancer
+
+REPORT = json.loads((Path(__file__).parents[1] / "data" / "load-report-4.2.4.json").read_text("utf-8"))
+POLICY = {
+    "namespaces": ["t/ns"],
+    "primary": [r"127\.0\.0\.1"],
+    "secondary": [],
+    "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+}
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(report=REPORT)) as running:
+        running.cluster.owners["t/ns/0x00000000_0xffffffff"] = running.cluster.brokers[0]
+        yield running
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
+
+
+@contextmanager
+def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: int) -> Iterator[Collector]:
+    settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
+    with ExitStack() as stack:
+        admin = stack.enter_context(closing(PulsarAdmin(settings)))
+        hasty = stack.enter_context(closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms))))
+        publisher = stack.enter_context(closing(open_publisher(control.uri("telemetry"))))
+        ticks = iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000))
+        yield Collector(
+            "c",
+            CollectorSettings(**given),
+            admin=admin,
+            poll_admin=hasty,
+            telemetry=publisher,
+            clock_ms=lambda: next(ticks),
+        )
+
+
+def records(control: Control) -> list[object]:
+    return [decode(value, b"") for value in control.read("telemetry")]
+
+
+def sweeps(control: Control) -> list[Sweep]:
+    return [record for record in records(control) if isinstance(record, Sweep)]
+
+
+def test_a_pass_is_every_report_and_then_the_sweep(pulsar: FakePulsar, control: Control) -> None:
+    with collector(pulsar, control) as one:
+        one.step()
+
+    *reports, policies, sweep = records(control)
+    assert [report.broker for report in reports if isinstance(report, LoadReport)] == sorted(pulsar.cluster.brokers)
+    assert isinstance(policies, Policies)
+    assert isinstance(sweep, Sweep)
+    assert (sweep.sweep, sweep.brokers, sweep.missing) == (1, tuple(sorted(pulsar.cluster.brokers)), {})
+    assert json.loads(control.read("telemetry")[0])["report"] == REPORT, "verbatim"
+
+
+def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(pulsar: FakePulsar, control: Control) -> None:
+    one, two, three = pulsar.cluster.brokers
+    strange = pulsar.join()
+    pulsar.kill(three, still_listed=True)
+    wrong = {two: Fault(delay_s=600), strange: Fault(instead=Answer(200, b"<html>"))}
+    pulsar.faults = lambda request: wrong.get(request.broker) if "load-report" in request.target else None
+    with collector(pulsar, control, deadline_ms=200) as collecting:
+        collecting.step()
+
+    (sweep,) = sweeps(control)
+    assert sweep.brokers == (one,)
+    assert set(sweep.missing) == {two, three, strange}
+    assert "did not answer" in sweep.missing[two]
+    assert "does not accept connections" in sweep.missing[three]
+    assert "not JSON" in sweep.missing[strange]
+
+
+def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(pulsar: FakePulsar, control: Control) -> None:
+    bad = pulsar.cluster.brokers[2]
+    pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.broker == bad and "load-report" in request.target else None
+    with collector(pulsar, control, most_passes_off=2) as one:
+        asked = []
+        for _ in range(10):
+            before = len(pulsar.calls)
+            one.step()
+            asked.append(any(call.broker == bad and "load-report" in call.target for call, _ in pulsar.calls[before:]))
+        assert asked == [True, True, False, True, False, False, True, False, False, True]
+        assert all(bad in sweep.missing for sweep in sweeps(control))
+
+        pulsar.faults = lambda _: None
+        for _ in range(3):
+            one.step()
+    assert bad in sweeps(control)[-1].brokers
+
+
+def test_brokers_come_and_go(pulsar: FakePulsar, control: Control) -> None:
+    with collector(pulsar, control) as one:
+        one.step()
+        pulsar.kill(pulsar.cluster.brokers[2])
+        new = pulsar.join()
+        one.step()
+
+    last = sweeps(control)[-1]
+    assert (len(last.brokers), last.missing) == (3, {})
+    assert new in last.brokers
+
+
+def test_policies_are_published_when_they_change_and_read_as_they_are_meant(pulsar: FakePulsar, control: Control) -> None:
+    with collector(pulsar, control, policies_interval_ms=100) as one:
+        changed = [one.step().policies]
+        changed.append(one.step().policies)
+        pulsar.cluster.policies["p"] = POLICY
+        pulsar.cluster.groups["t/ns"] = "g1"
+        pulsar.cluster.domains["d"] = {"brokers": [pulsar.cluster.brokers[0]]}
+        changed.append(one.step().policies)
+    assert changed == [True, False, True]
+
+    snapshots = [read_policies(record.snapshot) for record in records(control) if isinstance(record, Policies)]
+    last = snapshots[-1]
+    assert (last.complaints, last.groups, last.domains) == ((), {"t/ns": "g1"}, {pulsar.cluster.brokers[0]: "d"})
+    assert isolated(last, "t/ns", pulsar.cluster.brokers) == {}
+    assert set(isolated(last, "other/ns", pulsar.cluster.brokers)) == set(pulsar.cluster.brokers)
+    assert {facts.version for facts in last.brokers.values()} == {"4.2.4"}
+
+
+def test_policies_that_cannot_be_read_stay_as_they_were_and_are_asked_for_again(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.faults = lambda request: Fault(instead=Answer(500)) if "failureDomains" in request.target else None
+    with collector(pulsar, control) as one:
+        told = one.step()
+        assert not told.policies
+        assert "stay as they were" in told.complaints[0]
+        pulsar.faults = lambda _: None
+        assert one.step().policies
+
+
+def test_a_cluster_that_lists_nobody_makes_no_sweep(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.faults = lambda _: Fault(instead=Answer(503))
+    with collector(pulsar, control) as one:
+        told = one.step()
+    assert told.done is None
+    assert "answered 503" in told.complaints[0]
+    assert control.read("telemetry") == []
+
+
+def test_a_wrong_token_ends_it(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.cluster.token = "another"
+    with collector(pulsar, control) as one, pytest.raises(Unauthorized):
+        one.step()
+
+
+def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakePulsar) -> None:
+    for _ in range(17):
+        pulsar.join()
+    pulsar.faults = lambda _: Fault(delay_s=0.05)
+    with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+        done = BrokerPoll(admin, 4, 0, lambda: 0).run(pulsar.cluster.brokers)
+    assert len(done.reports) == 20
+    assert 1 < pulsar.most_at_once <= 4
+
+
+def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.kill(pulsar.cluster.brokers[1], still_listed=True)
+    words = ["collect", "--once", "--set", "pulsar.cluster=c", "--set", f"pulsar.admin_urls={pulsar.admin_urls}"]
+
+    table = rebalancer(*words, "--telemetry", control.uri("telemetry"))
+    document = rebalancer(*words, "--json")
+
+    assert table.code == 0
+    assert all(broker in table.out for broker in pulsar.cluster.brokers)
+    assert "does not accept" in table.words
+    assert control.read("telemetry") == []
+    brokers = document.json["brokers"]
+    assert [one["broker"] for one in brokers] == sorted(pulsar.cluster.brokers)
+    assert sum(one["missing"] is None for one in brokers) == 2
+    assert rebalancer("collect", "--json").code == 2
+    assert rebalancer("collect", "--once").code == 2, "no cluster is named"
