@@ -8,12 +8,14 @@ from strategies.filters.anti_affinity import anti_affine
 from strategies.filters.contract import Refused
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
+from strategies.filters.pipeline import Subject
+from strategies.filters.policies import BrokerFacts
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.model import ClusterMemory, Memory
 from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.settings import Mode
-from tests.unit.placement_builders import bundle_of, candidate, placed, policies, policy, request
+from tests.unit.placement_builders import bundle_of, candidate, filters, fleet, placed, policies, policy, request
 from tests.unit.strategies_page import example, numbers
 
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
@@ -96,3 +98,14 @@ def test_avg_placement(mode: Mode, column: int) -> None:
         planned = {} if row[1] == "–" else {key: row[1]}
         answer = placer("avg", None, mode).place(asked, Memory(cluster=ClusterMemory(planned=planned)))
         assert ", ".join(answer.best) == row[column]
+
+
+@pytest.mark.parametrize("load_manager", ["modular", "extensible"])
+@MODES
+def test_versions(mode: Mode, column: int, load_manager: str) -> None:
+    names = ["b1:1", "b2:1", "b3:1"]
+    for row in example("versions"):
+        known = {name: BrokerFacts(None if version == "unknown" else version) for name, version in zip(names, row, strict=False)}
+        rule = filters(mode, load_manager=load_manager, prefer_later_versions=True)
+        allowed = rule.allowed(Subject("t/ns/0x0_0x1", None), names, fleet(policies(brokers=known)))
+        assert ", ".join(name.removesuffix(":1") for name in allowed.brokers) == row[column]
