@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from time import thread_time
 from types import MappingProxyType
 
-from benchmarks.bench_input import CLUSTER, NOW_MS, Cluster, Size, cluster
+from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, table
 from strategies.averages import unpack_history
 from strategies.model import BrokerLoad, BundleLoads, ClusterView, Memory, Shedding
@@ -77,7 +77,19 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
 
 def view_of(brokers: Sequence[BrokerState], store: InMemoryStore) -> ClusterView:
     """What a round shows to its strategy: every broker's figures, and its table for those who look."""
-    return ClusterView(CLUSTER, NOW_MS, tuple(BrokerLoad(state.broker, state.figures, _reader(store, state.broker)) for state in brokers))
+    loads = tuple(
+        BrokerLoad(
+            broker=state.broker,
+            figures=state.figures,
+            load_bundles=_reader(store, state.broker),
+            fresh=state.sampled_round == ROUND,
+            settling=state.sampled_at_ms <= state.judged_after_ms,
+            summary=state.table,
+            reported_at_ms=state.reported_at_ms,
+        )
+        for state in brokers
+    )
+    return ClusterView(CLUSTER, NOW_MS, loads)
 
 
 def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:

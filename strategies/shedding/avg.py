@@ -20,6 +20,7 @@ from strategies.shedding.avg_rule import (
     Pair,
     Ranking,
     close_together,
+    many_waiting,
     need_of,
     nothing_fits,
     sole_bundle,
@@ -61,12 +62,12 @@ class AvgShedder:
         for pair in [*(map(ranking.pair, near) if high or low else ()), *apart]:
             self._count(pair, high, low, alone=len(ranking.differences) == 1)
         skips += close_together(ranking, near, self.settings)
-        decisions, waiting = list[Decision](), 0
-        for pair in apart:
-            hits = _hits(pair, high, low)
+        decisions = list[Decision]()
+        counted = [(pair, _hits(pair, high, low)) for pair in apart]
+        together = many_waiting([one for one in counted if not one[1].fires(self.settings)], self.settings)
+        for pair, hits in counted:
             if not hits.fires(self.settings):
-                skips.append(waiting_for_hits(pair, hits, self.settings, waiting))
-                waiting += 1
+                skips += [] if together else [waiting_for_hits(pair, hits, self.settings)]
                 continue
             _forget(pair, high, low)
             leaving, staying = self._relieve(pair, hits, view.cooling, {decision.bundle for decision in decisions})
@@ -74,7 +75,7 @@ class AvgShedder:
             skips += staying
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
         kept = Memory(memory.brokers, replace(memory.cluster, planned=planned))
-        return Shedding(tuple(decisions), gathered(skips), with_hit_counts(kept, high, low))
+        return Shedding(tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low))
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name; those that cannot be judged are left out."""

@@ -21,6 +21,7 @@ from strategies.shedding.avg_rule import (
     Pair,
     Ranking,
     close_together,
+    many_waiting,
     need_of,
     nothing_fits,
     too_little_traffic,
@@ -53,10 +54,9 @@ class _Counters:
     low: dict[str, int]
 
     def forget(self, *brokers: str) -> None:
-        if self.high or self.low:
-            for broker in brokers:
-                self.high.pop(broker, None)
-                self.low.pop(broker, None)
+        for broker in brokers:
+            self.high.pop(broker, None)
+            self.low.pop(broker, None)
 
     def hit(self, pair: Pair, urgent: bool) -> None:
         for broker in (pair.under.broker, pair.over.broker):
@@ -98,10 +98,12 @@ class ParityAvgShedder:
         skips = close_together(ranking, near, self.settings)
         if not pairs:
             counters = _Counters({}, {})
-        decisions, planned, more = self._move(pairs, counters, view)
+        counted = [(pair, counters.look_up(pair)) for pair in pairs]
+        together = many_waiting([one for one in counted if not one[1].fires(self.settings)], self.settings)
+        decisions, planned, more = self._move(counted, counters, view, spelled_out=not together)
         cluster = _remembered(memory.cluster, planned, size)
         remembered = with_hit_counts(Memory(memory.brokers, cluster), counters.high, counters.low)
-        return Shedding(decisions, gathered([*skips, *more]), remembered)
+        return Shedding(decisions, (*gathered([*skips, *more]), *together), remembered)
 
     def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
         """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map; and that map's size."""
@@ -114,23 +116,23 @@ class ParityAvgShedder:
         """Pairs that are too far apart, and positions of those that are not; counts the hits."""
         is_near = ranking.differences < self.settings.low_threshold
         near = np.flatnonzero(is_near).tolist()
-        counters.forget(*ranking.names(near))
+        if counters.high or counters.low:
+            counters.forget(*ranking.names(near))
         kept = [ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()]
         for pair in kept:
             counters.hit(pair, urgent=not pair.difference < self.settings.high_threshold)
         return kept, near
 
-    def _move(self, pairs: list[Pair], counters: _Counters, view: ClusterView) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
+    def _move(
+        self, counted: list[tuple[Pair, Hits]], counters: _Counters, view: ClusterView, *, spelled_out: bool
+    ) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
         ties = JavaTies(view)
         planned: dict[str, str] = {}
         picks: list[tuple[Decision, str]] = []
         skips: list[Skip] = []
-        waiting = 0
-        for pair in pairs:
-            hits = counters.look_up(pair)
+        for pair, hits in counted:
             if not hits.fires(self.settings):
-                skips.append(waiting_for_hits(pair, hits, self.settings, waiting))
-                waiting += 1
+                skips += [waiting_for_hits(pair, hits, self.settings)] if spelled_out else []
                 continue
             counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(pair, hits, ties)

@@ -163,23 +163,30 @@ def transfer(bundle: str, load: float, *, pair: Pair, hits: Hits, need: Need, se
 
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:
     """Brokers whose pair is near enough; an odd one out is its own partner. `near`: positions of their pairs."""
-    said = dict(zip(ranking.names(near), (position for position in near for _ in range(2)), strict=True))
-    names = list(said)
+    names = list(dict.fromkeys(ranking.names(near)))
     limit = f"less than {settings.low_threshold:g} points apart"
     return broker_skips(
         "close-together",
         names,
-        lambda index: _near(ranking.pair(said[names[index]]), limit),
+        lambda index: _near(ranking.pair(near[index // 2]), limit),
         lambda: f"{len(names):,} brokers are {limit} from the one they are compared with",
         {"low_threshold": settings.low_threshold},
     )
 
 
-def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings, before: int) -> Skip:
-    """Far apart, but not yet for long enough. `before`: so many pairs wait too; of very many `gathered` reads the first sentence only."""
-    text = "" if before >= SPELLED_OUT else _waiting(pair, hits, settings)
+def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings) -> Skip:
+    """Far apart, but not yet for long enough."""
     evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
-    return Skip("broker", _both(pair), "waiting-for-hits", text, None, evidence)
+    return Skip("broker", _both(pair), "waiting-for-hits", _waiting(pair, hits, settings), None, evidence)
+
+
+def many_waiting(waiting: Sequence[tuple[Pair, Hits]], settings: AvgSettings) -> list[Skip]:
+    """What `gathered` makes of the skips of more than `SPELLED_OUT` pairs, without writing them; nothing for fewer."""
+    if len(waiting) <= SPELLED_OUT:
+        return []
+    names = tuple(dict.fromkeys(broker.broker for pair, _ in waiting for broker in (pair.over, pair.under)))
+    text = f"{len(names):,} brokers for the same reason, such as: {_waiting(*waiting[0], settings)}"
+    return [Skip("broker", names, "waiting-for-hits", text)]
 
 
 def too_little_traffic(pair: Pair, settings: AvgSettings) -> Skip:

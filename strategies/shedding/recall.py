@@ -63,7 +63,8 @@ def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, i
     for broker in dict.fromkeys((*counted, *high, *low)):
         old = brokers.get(broker, _NOTHING)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
-            _put(brokers, broker, replace(old, hit_high=high.get(broker), hit_low=low.get(broker)))
+            hits = high.get(broker), low.get(broker)
+            _put(brokers, broker, BrokerMemory(old.ewma, old.placement_ewma, *hits, old.throughput_ewma, old.gave_at_ms))
     return Memory(brokers, memory.cluster)
 
 
