@@ -65,12 +65,12 @@ class BundleHistory:
         newest = self.newest
         if not newest.names:
             return TableSummary()
-        long, _ = advance(self.base[:, 4:8], self.base[:, 9].astype(np.int64), LONG_SAMPLES, newest.traffic)
-        with np.errstate(all="ignore"):
-            rate_in, rate_out = long[:, :2].cumsum(axis=0)[-1].tolist()
-            rate, throughput = np.fmax.reduce(long[:, 0::2] + long[:, 1::2], axis=0, initial=0.0).tolist()
-        topics, sessions = newest.topics, newest.sessions
-        return TableSummary(rate_in, rate_out, int(topics.sum()), int(topics.max()), int(sessions.max()), rate, throughput)
+        base, traffic = np.asfortranarray(self.base[:, 4:]), np.asfortranarray(newest.traffic)
+        long, _ = advance(base[:, 0:4], base[:, 5].astype(np.int64), LONG_SAMPLES, traffic)
+        rate_in, rate_out = np.add.accumulate(long[:, :2])[-1].tolist()
+        rate, throughput = np.fmax.reduce(long[:, 0::2] + long[:, 1::2]).tolist()
+        topics, most_topics = int(np.add.reduce(newest.topics)), int(np.maximum.reduce(newest.topics))
+        return TableSummary(rate_in, rate_out, topics, most_topics, int(np.maximum.reduce(newest.sessions)), rate, throughput)
 
     def after(self, newest: BundleStats, round_: int) -> BundleHistory:
         """The table after a report of `round_`: the same round replaces the newest figures, a later one makes them history."""
@@ -107,9 +107,10 @@ class BundleHistory:
         return _HEAD.pack(_VERSION, self.sampled_round, len(names)) + names + b"".join(array.tobytes() for array in arrays)
 
     def _advanced(self) -> Floats:
-        """`base` after the newest figures, short and long averages in one go."""
-        averages, samples = self.base[:, 0:8].reshape(-1, 2, 4), self.base[:, 8:10].astype(np.int64)
-        averages, samples = advance(averages, samples, _CAPS, self.newest.traffic[:, None, :])
+        """`base` after the newest figures, short and long averages in one go; column by column, which is quicker than in rows of four."""
+        base, traffic = np.asfortranarray(self.base), np.asfortranarray(self.newest.traffic)
+        averages, samples = base[:, 0:8].reshape(-1, 2, 4), base[:, 8:10].astype(np.int64)
+        averages, samples = advance(averages, samples, _CAPS, traffic[:, None, :])
         return np.hstack((averages.reshape(-1, 8), samples))
 
 

@@ -11,7 +11,7 @@ class TableSummary:
 
     `rate_in`, `rate_out`: messages/s of all bundles, added one by one in the order of the table, which decides the last bits; `topics`:
     of all bundles. `most_topics`, `most_sessions`, `most_rate` (messages/s in + out), `most_throughput` (bytes/s in + out): the largest
-    of any bundle, never NaN.
+    of any bundle, passing over NaN.
     """
 
     rate_in: float = 0.0

@@ -24,7 +24,8 @@ from streaming.settings import JobSettings
 class BrokerStateRow:
     """One broker of one cluster. `round`: the cluster's last closed round; `age_ms`: of its newest report, by the cluster's own clock.
 
-    `ewma`, `placement_ewma` are fractions; None where a strategy keeps no such memory of the broker.
+    `ewma`, `placement_ewma` (fractions), `throughput_ewma` (bytes/s), `gave_at_ms`, hits: None where a strategy keeps no such memory of
+    the broker. `usage_average` (fraction), `throughput_average` (bytes/s): the broker's own, None in reports without them.
     """
 
     cluster: str
@@ -37,6 +38,10 @@ class BrokerStateRow:
     placement_ewma: float | None
     hit_high: int | None
     hit_low: int | None
+    throughput_ewma: float | None
+    gave_at_ms: int | None
+    usage_average: float | None
+    throughput_average: float | None
     bundles: int
     msg_rate: float
     msg_throughput: float
@@ -102,6 +107,10 @@ def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateR
         placement_ewma=memory.placement_ewma,
         hit_high=memory.hit_high,
         hit_low=memory.hit_low,
+        throughput_ewma=memory.throughput_ewma,
+        gave_at_ms=memory.gave_at_ms,
+        usage_average=broker.figures.usage_average,
+        throughput_average=broker.figures.throughput_average,
         bundles=broker.figures.bundle_count,
         msg_rate=traffic.msg_rate,
         msg_throughput=traffic.msg_throughput,

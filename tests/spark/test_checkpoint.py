@@ -83,6 +83,14 @@ def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
         begin(tmp_path)
 
 
+@pytest.mark.parametrize("part", ["cluster", "columns"])
+def test_a_checkpoint_of_the_version_before_is_refused(part: str, tmp_path: Path) -> None:
+    now = a_guard()
+    begin(tmp_path, replace(now, state={**now.state, part: now.state[part] - 1}))
+    with pytest.raises(StateVersionError, match=r"go back to the version that wrote it, or name a new folder"):
+        begin(tmp_path)
+
+
 @pytest.mark.parametrize(
     "damage", ["", "{", "[]", '{"format": 1}', "null", '{"format":1,"product":"x","state":{},"settings":{},"digest":7}']
 )

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from strategies.averages import first_history
+from strategies.model import BrokerLoad, BundleLoads, Figures
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings, bandwidth_limit
 from strategies.splitting.when import Splits, bundles_per_namespace, modular_splits
@@ -160,3 +162,25 @@ def test_in_fixed_mode_all_are_counted_before_the_number_of_splits_is_reached() 
     assert names(ours) == [ns(3)]
     assert sorted(ours.hits.values()) == [4, 4, 4]
     assert [skip.code for skip in ours.skips] == ["enough-splits"] * 3
+
+
+@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("bundle", [AT_LIMIT, COLD, TOPICS, (2, 1001, 1.0, 1.0), (2, 2, 30_001.0, 1.0), (2, 2, 1.0, 101.0 * MIB)])
+def test_a_table_is_opened_only_where_its_summary_is_above_a_limit(bundle: tuple[int, int, float, float], mode: Mode) -> None:
+    opened = list[str]()
+    table = first_history(stats({ns(0): COLD, ns(1): bundle}), 1)
+
+    def load() -> BundleLoads:
+        opened.append("b1:1")
+        return table.loads()
+
+    known = BrokerLoad("b1:1", Figures(), load, summary=table.summary())
+    found = modular_splits([known], lambda _: 4, SplitSettings(), mode)
+    assert names(found) == names(split({ns(0): COLD, ns(1): bundle}, mode=mode))
+    assert bool(opened) == bool(found.decisions)
+
+
+def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
+    table = first_history(stats({ns(0): COLD}), 1)
+    known = BrokerLoad("b1:1", Figures(), table.loads, summary=table.summary())
+    assert names(modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048), "parity")) == [ns(0)]

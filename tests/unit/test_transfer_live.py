@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from strategies.model import BrokerLoad, ClusterView, Shedding
+from strategies.model import BrokerLoad, ClusterView, Memory, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer_rule import TransferSettings
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
+from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
 
 X1 = (
     broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),
@@ -102,3 +105,72 @@ def test_a_spread_that_rounding_swallows_is_unknown_in_java(mode: Mode, std: flo
     (round_,) = rounds(view(*(broker(name, 10.0) for name in ("b1", "b2", "b3"))), mode=mode)
     assert skip_of(round_, "c").evidence["std"] == (pytest.approx(std, abs=1e-15) if std is not None else None)
     assert ("rounding leaves no standard deviation" in skip_of(round_, "c").text) == (mode == "parity")
+
+
+def averaged(load: BrokerLoad, usage: float, mib: float, updated_s: float = 0.0) -> BrokerLoad:
+    """The broker as the extensible load manager tells of it, with averages of its own."""
+    own: dict[str, Any] = {"usage_average": usage, "throughput_average": mib * MIB, "updated_at_ms": int(updated_s * 1000)}
+    return replace(load, figures=replace(load.figures, **own))
+
+
+def at(seconds: float, *brokers: BrokerLoad) -> ClusterView:
+    return ClusterView("c", int(seconds * 1000), brokers)
+
+
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_a_brokers_own_averages_decide_where_its_report_has_them(mode: Mode) -> None:
+    calm = averaged(broker("b1", 99.0, 100.0, bundles(2, 5, 10, 30)), 0.5, 50.0), averaged(broker("b2", 1.0, 20.0), 0.5, 50.0)
+    found = rounds(view(*calm), mode=mode, settings=TransferSettings(hit_count=0))[0]
+    assert codes(found) == {"c": "even"}
+    assert ewmas(found) == {"b1:1": 0.5, "b2:1": 0.5}
+
+
+@pytest.mark.parametrize("mode", ["fixed", "parity"])
+def test_averaged_throughput_says_who_is_underloaded(mode: Mode) -> None:
+    """Now nearly idle, but not on the average: the newest figure alone is no reason."""
+    busy, idle = broker("b1", 55.0, 100.0, bundles(2, 5, 93)), broker("b2", 45.0, 5.0)
+    settings = TransferSettings(hit_count=0)
+    assert picked(rounds(view(busy, idle), mode=mode, settings=settings)[0])
+    was_busy = rounds(view(broker("b1", 55.0, 100.0), broker("b2", 45.0, 100.0)), view(busy, idle), mode=mode, settings=settings)
+    assert codes(was_busy[1]) == {"c": "even"}
+    assert codes(rounds(view(averaged(busy, 0.55, 100.0), averaged(idle, 0.45, 90.0)), mode=mode, settings=settings)[0]) == {"c": "even"}
+
+
+def test_a_broker_that_gave_rests_until_its_figures_are_late_enough() -> None:
+    hot = broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30))
+    others = broker("b2", 60.0, 60.0, bundles(20, 40, first=4)), broker("b3", 10.0, 10.0)
+    settings = TransferSettings(hit_count=0, delay_s=180)
+    told = rounds(*(at(seconds, hot, *others) for seconds in (0, 60, 180)), settings=settings)
+    assert "b1:1" in picked(told[0])
+    assert codes(told[1])["b1:1"] == "cooling-down"
+    assert "b1:1" not in picked(told[1])
+    assert "b1:1" in picked(told[2])
+
+
+def test_in_parity_mode_everybody_rests_with_it() -> None:
+    told = rounds(*(at(seconds, *X1) for seconds in (0, 60, 180)), mode="parity", settings=TransferSettings(hit_count=0))
+    assert [bool(picked(round_)) for round_ in told] == [True, False, True]
+    assert codes(told[1]) == {"c": "cooling-down"}
+
+
+def test_brokers_that_are_gone_are_forgotten_whole() -> None:
+    rule = shedder("transfer", TransferSettings(hit_count=0), WEIGHTS, "fixed")
+    after = rule.shed(view(*X1), Memory()).memory
+    assert after.brokers["b1:1"].gave_at_ms == 0
+    assert rule.retain(after, ["b2:1", "b3:1"]).brokers.keys() == {"b2:1", "b3:1"}
+
+
+def test_load_data_that_are_too_old_are_not_used() -> None:
+    settings = TransferSettings(hit_count=0, ttl_s=60)
+    old, hot, idle = averaged(broker("b1", 90.0), 0.9, 50.0), *X1[:2]
+    told = rounds(at(61, replace(old, broker="old:1"), hot, idle), settings=settings)[0]
+    assert codes(told)["old:1"] == "outdated"
+    told = rounds(at(61, replace(idle, broker="old:1", reported_at_ms=0), hot, idle), settings=settings)[0]
+    assert codes(told)["old:1"] == "outdated"
+
+
+def test_in_fixed_mode_a_broker_whose_clock_is_ahead_rests_all_the_same() -> None:
+    hot = [averaged(load, usage, mib, 9999.0) for load, usage, mib in ((X1[0], 0.9, 100.0), (X1[1], 0.3, 30.0), (X1[2], 0.2, 20.0))]
+    told = rounds(at(0, *hot), at(60, *hot), settings=TransferSettings(hit_count=0))
+    assert "b1:1" in picked(told[0])
+    assert codes(told[1])["b1:1"] == "cooling-down"
