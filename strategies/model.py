@@ -107,7 +107,7 @@ def no_bundles() -> BundleLoads:
     return BundleLoads((), four, four, one, one, one, one, four)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class BrokerLoad:
     """One broker as a strategy sees it; its bundle table is unpacked only when somebody looks.
 
@@ -123,28 +123,6 @@ class BrokerLoad:
     settling: bool = False
     summary: TableSummary | None = None
     reported_at_ms: int | None = None
-
-    def __init__(
-        self,
-        broker: str,
-        figures: Figures,
-        load_bundles: Callable[[], BundleLoads] = no_bundles,
-        fresh: bool = True,
-        settling: bool = False,
-        *,
-        summary: TableSummary | None = None,
-        reported_at_ms: int | None = None,
-    ) -> None:
-        # A view of thousands is made for every decision; what a frozen class does by itself, field by field, takes twice as long.
-        self.__dict__.update(
-            broker=broker,
-            figures=figures,
-            load_bundles=load_bundles,
-            fresh=fresh,
-            settling=settling,
-            summary=summary,
-            reported_at_ms=reported_at_ms,
-        )
 
     @cached_property
     def bundles(self) -> BundleLoads:
