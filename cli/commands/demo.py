@@ -14,6 +14,8 @@ import typer
 from cli import console, exits, options
 
 app = typer.Typer()
+#: Settings that have a line of their own in what the demo tells.
+_NAMED = ("shedding.strategy", "shedding.mode")
 
 
 class ModeName(StrEnum):
@@ -34,11 +36,12 @@ class EngineName(StrEnum):
 def demo(
     *,
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="The strategy that decides, by the name it has in docs/STRATEGIES.md.")
-    ] = "avg",
+        str | None, typer.Option(metavar="NAME", help="The strategy that decides, by the name it has in docs/STRATEGIES.md; avg if unsaid.")
+    ] = None,
     mode: Annotated[
-        ModeName, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed).")
-    ] = ModeName.fixed,
+        ModeName | None, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed, if unsaid).")
+    ] = None,
+    overrides: options.Overrides = None,
     rounds: Annotated[int, typer.Option(min=2, max=1000, metavar="N", help="End after this many rounds at the latest.")] = 20,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed makes another cluster.")] = 1,
     out: Annotated[
@@ -53,14 +56,15 @@ def demo(
     A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
     Exit code 0: the spread fell below what the strategy wants; 3: it did not.
     """
-    from cli.demo.plan import Plan, check_strategy, prepare_folder, write_settings
+    from cli.demo.plan import Plan, prepare_folder, write_settings
     from cli.demo.run import run_demo
     from cli.demo.screen import open_screen
     from cli.goal import goal_of
     from cli.settings.load import load
 
-    check_strategy(strategy)
-    plan = Plan(strategy, mode.value, rounds, seed, engine.value, prepare_folder(out, keep))
+    asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
+    wishes = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
+    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, prepare_folder(out, keep), wishes)
     write_settings(plan)
     settings = load(plan.settings_file).engine
     goal = goal_of(settings)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sinks.topic_uri import file_topic_uri
 from strategies.errors import SettingsError
 from strategies.settings import Mode
-from strategies.shedding.registry import SHEDDERS
 
 EngineKind = Literal["spark", "plain"]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -38,7 +37,7 @@ OVERRIDES: Mapping[str, tuple[Override, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One demo run. `rounds` is the most it may take; all its files are below `folder`."""
+    """One demo run. `rounds` is the most it may take; all its files are below `folder`; `wishes`: dotted path → value asked for."""
 
     strategy: str
     mode: Mode
@@ -46,6 +45,7 @@ class Plan:
     seed: int
     engine: EngineKind
     folder: Path
+    wishes: Mapping[str, Any] = field(default_factory=dict)
     cluster: str = "demo"
 
     @property
@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        return OVERRIDES.get(self.strategy, ())
+        return tuple(one for one in OVERRIDES.get(self.strategy, ()) if f"shedding.{self.strategy}.{one.key}" not in self.wishes)
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""
@@ -70,12 +70,6 @@ class Plan:
 
     def topic_uri(self, name: str) -> str:
         return file_topic_uri(self.topic(name))
-
-
-def check_strategy(name: str) -> None:
-    """Raises SettingsError for a strategy that nobody knows, before anything is written."""
-    if name not in SHEDDERS:
-        raise SettingsError([f"--strategy: {name!r} is not known; choose one of {', '.join(SHEDDERS)}"])
 
 
 def prepare_folder(wanted: Path | None, keep: bool) -> Path:
@@ -105,26 +99,23 @@ def write_settings(plan: Plan) -> None:
 
 def settings_text(plan: Plan) -> str:
     """The settings file as TOML: only what differs from the defaults, with the reason where there is one."""
-    lines = [
-        f"# Written by `rebalancer demo`; what is not named here has its default (`rebalancer config show --config {SETTINGS_NAME}`).",
-        "",
-        *_table("shedding", {"strategy": plan.strategy, "mode": plan.mode}),
-    ]
-    if plan.overrides:
-        lines += [f"[shedding.{plan.strategy}]"]
-        lines += [line for one in plan.overrides for line in (f"# {one.why}", f"{one.key} = {one.value}")] + [""]
-    lines += _table("topics", {name: plan.topic_uri(name) for name in TOPICS})
-    lines += _table("job", {"checkpoint": str(plan.checkpoint)})
-    return "\n".join(lines)
+    head = f"# Written by `rebalancer demo`; what is not named here has its default (`rebalancer config show --config {SETTINGS_NAME}`)."
+    chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.wishes}
+    chosen |= {f"shedding.{plan.strategy}.{one.key}": one.value for one in plan.overrides}
+    chosen |= {f"topics.{name}": plan.topic_uri(name) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
+    why = {f"shedding.{plan.strategy}.{one.key}": f"# {one.why}" for one in plan.overrides}
+    lines = [head]
+    for table in dict.fromkeys(path.rpartition(".")[0] for path in chosen):
+        lines += ["", f"[{table}]"]
+        for path, value in chosen.items():
+            if path.rpartition(".")[0] == table:
+                lines += [*([why[path]] if path in why else []), f"{path.rpartition('.')[2]} = {_toml(value)}"]
+    return "\n".join([*lines, ""])
 
 
-def _table(name: str, values: Mapping[str, str]) -> list[str]:
-    return [f"[{name}]", *(f"{key} = {_quoted(value)}" for key, value in values.items()), ""]
-
-
-def _quoted(text: str) -> str:
-    """A TOML basic string; JSON's escapes are legal in it."""
-    return json.dumps(text, ensure_ascii=False)
+def _toml(value: Any) -> str:
+    """A string, number, truth or list of them as TOML; JSON's escapes are legal in it."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
 def _first_free(folder: Path) -> Path:

@@ -34,13 +34,16 @@ def short(broker: str) -> str:
 def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
     """What the reader is about to see: a label and a sentence each."""
     who = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
-    defaults = [f"all at their defaults but {one.key} = {one.value}: {one.why}" for one in plan.overrides] or ["all at their defaults"]
+    others = [f"{one.key} = {one.value}: {one.why}" for one in plan.overrides] + [
+        f"{path} = {value}" for path, value in plan.wishes.items()
+    ]
+    settings = "all at their defaults" + (" but " if others else "") + "; ".join(others)
     return [
         ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
         ("round", f"one minute of its own time: all brokers report, {who} decides, a simulated executor moves bundles"),
         ("strategy", f"{goal.strategy}, {plan.mode} mode: {goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}"),
         ("goal", goal.text),
-        ("settings", f"{plan.settings_file}, {'; '.join(defaults)}"),
+        ("settings", f"{plan.settings_file}, {settings}"),
     ]
 
 

@@ -67,6 +67,21 @@ def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> 
     assert 0 < told["moved"] < told["bundles"] == 256
 
 
+@pytest.mark.parametrize("strategy", list(SHEDDERS))
+def test_settings_are_set_as_for_every_command(tmp_path: Path, strategy: str) -> None:
+    words = ["--set", f"shedding.strategy={strategy}", "--set", "shedding.mode=parity", "--set", "round.interval_ms=50000"]
+    result = demo("--out", str(tmp_path / "demo"), "--json", *words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["balanced"], told["strategy"], told["mode"]) == (True, strategy, "parity")
+    assert load(tmp_path / "demo" / SETTINGS_NAME).value("round.interval_ms") == 50_000
+
+
+def test_what_is_set_counts_more_than_the_demos_own_choice(tmp_path: Path) -> None:
+    demo("--out", str(tmp_path / "demo"), "--rounds", "2", "--set", "shedding.avg.max_unload=0.3")
+    assert load(tmp_path / "demo" / SETTINGS_NAME).value("shedding.avg.max_unload") == 0.3
+
+
 def test_too_few_rounds_are_said_to_be_too_few(tmp_path: Path) -> None:
     result = demo("--out", str(tmp_path / "demo"), "--rounds", "2")
     assert result.exit_code == 3
@@ -141,7 +156,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_an_unknown_strategy_is_named_before_anything_is_written(tmp_path: Path) -> None:
     result = demo("--strategy", "best", "--out", str(tmp_path / "demo"))
     assert result.exit_code == 2
-    assert "'best'" in result.stderr
+    assert 'got "best"' in result.stderr
     assert not (tmp_path / "demo" / SETTINGS_NAME).exists()
 
 
