@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "state": "Show what a checkpoint remembers about every broker.",
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",
+    "topics": "Make the Kafka topics that the settings name.",
     "jars": "Fetch the jars that Spark needs for Kafka topics.",
     "config": "Show or check settings, or print their JSON Schema.",
     "doctor": "Check what the job needs on this machine.",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli.stopping import Stop
-from sinks.file_topic import FileTopicReader
+from sinks.kafka_settings import KafkaSettings
 from sinks.recording import write_recording
+from sinks.topics import Reader, open_reader
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-_READ_BYTES = 16 * 2**20
 _LOOK_EVERY_S = 0.2
 
 
@@ -22,6 +23,10 @@ class Patience:
 
     follow: bool = False
     idle_s: float | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.follow or self.idle_s is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Recorded:
     stopped_by: str
 
 
-def record(reader: FileTopicReader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None]) -> Recorded:
+def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None]) -> Recorded:
     """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error. Raises SinkError."""
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
     part = target.with_name(f".{target.name}.part{ending}")
@@ -51,17 +56,31 @@ def record(reader: FileTopicReader, target: Path, patience: Patience, stop: Stop
     return Recorded(records, size, stop.by)
 
 
-def _blocks(reader: FileTopicReader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:
-    waits = patience.follow or patience.idle_s is not None
-    end = None if waits else reader.end()
-    offset = reader.begin()
+def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:
     newest = time.monotonic()
     while not stop.is_set():
-        records, offset = reader.read(offset, max_bytes=_READ_BYTES, end=end)
+        records = reader.read()
         if records:
             newest = time.monotonic()
-            yield [record.value for record in records]
-        elif not waits or (patience.idle_s is not None and time.monotonic() - newest >= patience.idle_s):
+            yield [as_line(record.value) for record in records]
+        elif not patience.waits or (patience.idle_s is not None and time.monotonic() - newest >= patience.idle_s):
             return
         else:
             stop.wait(_LOOK_EVERY_S)
+
+
+def as_line(value: bytes) -> bytes:
+    """A record as one line: on Kafka it may hold newlines, which mean nothing between the parts of a JSON object."""
+    return value.replace(b"\n", b" ")
+
+
+def topic_lines(uri: str, kafka: KafkaSettings) -> Iterator[bytes]:
+    """The records that a topic holds now, as the lines of a recording. Raises SettingsError and SinkError, at once if it cannot open."""
+    reader = open_reader(uri, kafka)
+
+    def lines() -> Iterator[bytes]:
+        with closing(reader):
+            while records := reader.read():
+                yield from (as_line(record.value) for record in records)
+
+    return lines()

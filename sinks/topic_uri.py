@@ -14,7 +14,10 @@ Scheme = Literal["file", "kafka", "pulsar"]
 
 @dataclass(frozen=True, slots=True)
 class TopicUri:
-    """`servers` is host:port (empty for files); `name` is the folder, the Kafka topic, or tenant/namespace/topic."""
+    """`servers` is host:port, or several with commas (Kafka), or empty (files).
+
+    `name` is the folder, the Kafka topic, or tenant/namespace/topic.
+    """
 
     scheme: Scheme
     servers: str
@@ -24,8 +27,13 @@ class TopicUri:
     def folder(self) -> Path:
         """The folder of a file topic. Raises SettingsError for a topic that needs a server."""
         if self.scheme != "file":
-            raise SettingsError([f"{self}: {self.scheme} topics come with a later version; use file:///folder."])
+            raise SettingsError([f"{self}: this needs a file topic; use file:///folder."])
         return Path(self.name)
+
+    @property
+    def identity(self) -> str:
+        """What stays the same when servers are added or renamed: the URI without them."""
+        return str(self) if self.scheme == "file" else f"{self.scheme}:///{quote(self.name)}"
 
     def __str__(self) -> str:
         path = quote(self.name)
@@ -36,14 +44,15 @@ def parse_topic(uri: str) -> TopicUri:
     """Raises SettingsError with one complaint that says how the URI should look."""
     try:
         parts = urlsplit(uri)
-        port = parts.port
+        addressed = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
+        named = all(server.hostname and server.port is not None and not server.username for server in addressed)
     except ValueError as error:
         raise _complaint(uri, f"is no URI ({error})") from error
     if parts.scheme == "file":
         return _file(uri, parts.netloc, unquote(parts.path))
     if parts.scheme not in ("kafka", "pulsar"):
         raise _complaint(uri, "has no scheme this program knows")
-    if not parts.hostname or port is None:
+    if not named or (len(addressed) > 1 and parts.scheme != "kafka"):
         raise _complaint(uri, "names no host:port")
     name = unquote(parts.path).strip("/")
     levels = 1 if parts.scheme == "kafka" else 3

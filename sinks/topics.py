@@ -7,11 +7,20 @@ from pathlib import Path
 from typing import Protocol
 
 from sinks.file_consumer import FileConsumer
-from sinks.file_topic import FileTopicWriter, TopicRecord
+from sinks.file_topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.kafka_settings import KafkaSettings, kafka_access
+from sinks.kafka_topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.topic_uri import parse_topic
+from strategies.errors import SinkError
 
-__all__ = ["Consumer", "Publisher", "TopicRecord", "open_consumer", "open_publisher"]
+__all__ = ["Consumer", "Publisher", "Reader", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]
+
+NO_SECURITY = KafkaSettings()
+#: For recordings, which hold what was sent.
+WHOLE = WireLimits(max_record_bytes=2**40)
+_READ_BYTES = 16 * 2**20
+_READ_RECORDS = 2_000
 
 
 class Consumer(Protocol):
@@ -46,6 +55,18 @@ class Publisher(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """Reads a topic once, for copies and replays. All methods raise SinkError."""
+
+    def read(self) -> Sequence[TopicRecord]:
+        """The next records; none when all that was there at the start was read or, when it follows, when nothing has come."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the topic."""
+        ...
+
+
 class FilePublisher:
     """A Publisher of a file topic; keys stand in the records themselves there."""
 
@@ -68,15 +89,59 @@ class FilePublisher:
         self._writer.close()
 
 
-def open_consumer(uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS) -> Consumer:
+class FileRest:
+    """All that a file topic holds, and with `follow` what comes."""
+
+    def __init__(self, folder: Path, topic: str, limits: WireLimits, follow: bool) -> None:
+        self._reader = FileTopicReader(folder, topic, limits)
+        self._next, self._end = self._reader.begin(), None if follow else self._reader.end()
+
+    def read(self) -> Sequence[TopicRecord]:
+        """See Reader."""
+        records, self._next = self._reader.read(self._next, max_bytes=_READ_BYTES, end=self._end)
+        return records
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class KafkaRest:
+    """The same of a Kafka topic: partition by partition in order, partitions as they come."""
+
+    def __init__(self, consumer: KafkaTopicConsumer, follow: bool) -> None:
+        self._consumer, self._follow = consumer, follow
+
+    def read(self) -> Sequence[TopicRecord]:
+        """See Reader."""
+        return self._consumer.poll(_READ_RECORDS, 0.2) if self._follow else self._consumer.rest(_READ_RECORDS)
+
+    def close(self) -> None:
+        """See Reader."""
+        self._consumer.close()
+
+
+def open_consumer(uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, kafka: KafkaSettings = NO_SECURITY) -> Consumer:
     """A consumer that goes on where the one of the same group stopped, at first with the oldest record.
 
     `folder`: where positions are kept for topics that cannot keep them. Raises SettingsError, SinkError.
     """
     topic = parse_topic(uri)
+    if topic.scheme == "kafka":
+        return KafkaTopicConsumer(topic, group, kafka_access(kafka), limits)
     return FileConsumer(topic.folder, str(topic), group, folder, limits)
 
 
-def open_publisher(uri: str) -> Publisher:
+def open_publisher(uri: str, kafka: KafkaSettings = NO_SECURITY) -> Publisher:
     """Raises SettingsError, SinkError."""
-    return FilePublisher(parse_topic(uri).folder)
+    topic = parse_topic(uri)
+    return KafkaPublisher(topic, kafka_access(kafka)) if topic.scheme == "kafka" else FilePublisher(topic.folder)
+
+
+def open_reader(uri: str, kafka: KafkaSettings = NO_SECURITY, *, follow: bool = False, limits: WireLimits = WHOLE) -> Reader:
+    """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError."""
+    topic = parse_topic(uri)
+    if topic.scheme == "kafka":
+        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(kafka), limits), follow)
+    if not follow and not topic.folder.is_dir():
+        raise SinkError(f"{topic}: there is no such topic yet; --follow waits for it")
+    return FileRest(topic.folder, str(topic), limits, follow)

@@ -69,7 +69,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
     for section, values in ((f"shedding.{engine.strategy}", rules), ("weights", engine.weights), ("round", engine.round)):
         settings |= _dotted(section, values)
-    settings["topics.telemetry"] = str(parse_topic(job.topics.telemetry))
+    settings["topics.telemetry"] = parse_topic(job.topics.telemetry).identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
     return Guard(engine.version, {"cluster": STATE_VERSION, "columns": COLUMNS_VERSION}, json.loads(json.dumps(settings)))
 

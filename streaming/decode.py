@@ -29,10 +29,14 @@ _ROW_BYTES = 8 * 2**20
 
 
 class Entry(NamedTuple):
-    """One record and where it stood: `data` is a packed record, or, when `rejected`, a finished value for the rejected topic."""
+    """One record and where it stood: `data` is a packed record, or, when `rejected`, a finished value for the rejected topic.
+
+    `ts`: the record's time where the partitions of a topic grow side by side; 0 where it is unknown or one follows the other.
+    """
 
     partition: int
     offset: int
+    ts: int
     rejected: bool
     data: bytes
 
@@ -40,12 +44,15 @@ class Entry(NamedTuple):
 _ENTRIES = msgspec.msgpack.Decoder(list[Entry])
 
 
-def decoder(limits: WireLimits) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out."""
+def decoder(limits: WireLimits, *, side_by_side: bool = False) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out.
+
+    `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other (the segments of a file topic).
+    """
 
     def decode_batches(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            entries = _by_cluster(batch, limits)
+            entries = _by_cluster(batch, limits, side_by_side)
             rows = [(cluster, packed) for cluster, listed in entries.items() for packed in pack_entries(listed)]
             if rows:
                 yield pa.record_batch([[cluster for cluster, _ in rows], [packed for _, packed in rows]], schema=_ARROW)
@@ -68,24 +75,34 @@ def pack_entries(entries: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def unpack_entries(packed: Iterable[bytes]) -> list[Entry]:
-    """All entries of one cluster in topic order, whatever order the rows came in."""
-    return sorted((entry for value in packed for entry in _ENTRIES.decode(value)), key=lambda entry: entry[:2])
+    """All entries of one cluster in topic order, whatever order the rows came in.
+
+    Where its records lie in several partitions, these are merged by time; the order within a partition is never changed, so that a
+    clock that jumps back cannot bring a topic of keyed records (one partition per cluster) out of order.
+    """
+    entries = sorted((entry for value in packed for entry in _ENTRIES.decode(value)), key=lambda entry: entry[:2])
+    newest: dict[int, int] = {}
+    times: list[int] = []
+    for entry in entries:
+        newest[entry.partition] = max(newest.get(entry.partition, 0), entry.ts)
+        times.append(newest[entry.partition])
+    return [entries[i] for i in sorted(range(len(entries)), key=times.__getitem__)]  # stable: same time, then partition, then offset
 
 
-def _by_cluster(batch: Any, limits: WireLimits) -> dict[str, list[Entry]]:
+def _by_cluster(batch: Any, limits: WireLimits, side_by_side: bool) -> dict[str, list[Entry]]:
     columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value", "size"))
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for topic, partition, offset, value, size in zip(*columns, strict=True):
-        cluster, rejected, data = _decode_one(Position(topic, partition, offset), value, size, limits)
-        found[cluster].append(Entry(partition, offset, rejected, data))
+        cluster, ts, rejected, data = _decode_one(Position(topic, partition, offset), value, size, limits)
+        found[cluster].append(Entry(partition, offset, ts if side_by_side else 0, rejected, data))
     return found
 
 
-def _decode_one(position: Position, value: bytes, size: int, limits: WireLimits) -> tuple[str, bool, bytes]:
+def _decode_one(position: Position, value: bytes, size: int, limits: WireLimits) -> tuple[str, int, bool, bytes]:
     origin = pack_origin(position, value, size)
     try:
         record = decode(value, origin, limits)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
-        return row.key, True, row.value
-    return record.cluster, False, pack_record(record)
+        return row.key, 0, True, row.value
+    return record.cluster, record.ts, False, pack_record(record)

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.kafka_settings import kafka_access
 from sinks.signing import signing_key
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
@@ -25,11 +26,13 @@ from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoder
 from streaming.failures import again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
-from streaming.output import OutputTopics, Written
+from streaming.output import OutputTopics, open_output
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
+from streaming.sources.kafka import kafka_records
+from streaming.written import Written, counted
 
 _LOOK_EVERY_S = 0.1
 _LAST_EVENT_S = 30.0
@@ -90,34 +93,53 @@ def run_job(
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
     """Raises SettingsError, with all complaints, for settings that cannot be run; starts nothing."""
     Engine(engine)
-    complaints: list[str] = []
-    folders: dict[Path, str] = {}
-    for name in ("telemetry", "commands", "rounds", "rejected"):
+    complaints = _topic_complaints(job)
+    for read in (lambda: signing_key(job.signing), lambda: kafka_access(job.kafka)):
         try:
-            folder = parse_topic(getattr(job.topics, name)).folder
+            read()
         except SettingsError as error:
-            complaints += [f"topics.{name}: {complaint}" for complaint in error.complaints]
-            continue
-        if folder in folders:
-            complaints.append(f"topics.{name}: is the same topic as topics.{folders[folder]}; every topic needs its own")
-        folders.setdefault(folder, name)
-    try:
-        signing_key(job.signing)
-    except SettingsError as error:
-        complaints += error.complaints
+            complaints += error.complaints
     if complaints:
         raise SettingsError(complaints)
 
 
+def _topic_complaints(job: JobSettings) -> list[str]:
+    complaints: list[str] = []
+    known: dict[str, str] = {}
+    places = set()
+    for name in ("telemetry", "commands", "rounds", "rejected"):
+        try:
+            topic = parse_topic(getattr(job.topics, name))
+        except SettingsError as error:
+            complaints += [f"topics.{name}: {complaint}" for complaint in error.complaints]
+            continue
+        if topic.scheme == "pulsar":
+            complaints.append(
+                f"topics.{name}: {topic}: the job cannot use pulsar topics yet; write file:///folder or kafka://host:port/topic"
+            )
+        if str(topic) in known:
+            complaints.append(f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic needs its own")
+        known.setdefault(str(topic), name)
+        if name != "telemetry":
+            places.add((topic.scheme, topic.servers))
+    if len(places) > 1 and not complaints:
+        complaints.append(
+            "topics.commands, topics.rounds and topics.rejected: lie in different places; put them all in folders or all on one Kafka, "
+            "because the job publishes them in one write"
+        )
+    return complaints
+
+
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
     """The query itself: from columns of `RECORDS` to columns of `OUTPUT`."""
-    packed = records.mapInArrow(decoder(job.wire), PACKED)
+    side_by_side = parse_topic(job.topics.telemetry).scheme != "file"
+    packed = records.mapInArrow(decoder(job.wire, side_by_side=side_by_side), PACKED)
     return packed.groupBy("cluster").transformWithState(ClusterProcessor(engine, job.signing), OUTPUT, "Update", "None")
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:
-    outputs = OutputTopics(run.job, stop.event)
-    listener = ProgressListener(outputs.take, report)
+    outputs = OutputTopics(open_output(run.job), stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
+    listener = ProgressListener(report)
     spark.streams.addListener(listener)
     try:
         _keep_running(spark, run, outputs, stop.event)
@@ -126,7 +148,7 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobRe
     finally:
         spark.streams.removeListener(listener)
         outputs.close()
-    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), outputs.total)
+    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), listener.total)
 
 
 def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event) -> None:
@@ -140,14 +162,20 @@ def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: th
 
 def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQuery:
     job = run.job
-    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
-    spark.dataSource.register(FileTopicSource)
-    records = spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
-    rows = decided(records, job, run.engine).writeStream.outputMode("update").foreachBatch(outputs)
+    rows = counted(decided(_telemetry(spark, job), job, run.engine)).writeStream.outputMode("update").foreachBatch(outputs)
     rows = rows.option("checkpointLocation", str(run.folder))
     if run.drain:
         return rows.trigger(availableNow=True).start()
     return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()
+
+
+def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
+    topic = parse_topic(job.topics.telemetry)
+    if topic.scheme == "kafka":
+        return kafka_records(spark, topic, job.max_records_per_batch, kafka_access(job.kafka), job.wire)
+    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    spark.dataSource.register(FileTopicSource)
+    return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
 
 def _follow(query: StreamingQuery, outputs: OutputTopics, stop: threading.Event) -> PySparkException | None:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from strategies.errors import SinkError
-from streaming.output import Written
+from streaming.written import Written, observed
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -53,9 +53,9 @@ class BatchProgress:
 class ProgressListener(StreamingQueryListener):
     """Turns Spark's progress events into BatchProgress; micro-batches without records are not reported."""
 
-    def __init__(self, take_written: Callable[[int], Written], report: OnProgress) -> None:
-        self._take_written = take_written
+    def __init__(self, report: OnProgress) -> None:
         self._report = report
+        self._total = Written()
         self._ended = threading.Event()
 
     def onQueryStarted(self, event: Any) -> None:
@@ -63,7 +63,9 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         if event.progress.numInputRows > 0:
-            self._report(batch_progress(event.progress, self._take_written(event.progress.batchId)))
+            progress = batch_progress(event.progress)
+            self._total += progress.written
+            self._report(progress)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -71,12 +73,17 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:
         self._ended.set()
 
+    @property
+    def total(self) -> Written:
+        """What all reported micro-batches have published."""
+        return self._total
+
     def wait(self, seconds: float) -> None:
         """Events come late: waits until the last one is through."""
         self._ended.wait(seconds)
 
 
-def batch_progress(progress: Any, written: Written) -> BatchProgress:
+def batch_progress(progress: Any) -> BatchProgress:
     """From Spark's StreamingQueryProgress."""
     phases = dict(progress.durationMs)
     return BatchProgress(
@@ -87,7 +94,7 @@ def batch_progress(progress: Any, written: Written) -> BatchProgress:
         took_ms=phases.pop("triggerExecution", 0),
         phases_ms=phases,
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
-        written=written,
+        written=observed(progress),
     )
 
 
@@ -109,6 +116,9 @@ def progress_file(path: Path) -> Iterator[OnProgress]:
 
 def _behind(source: Any) -> int | None:
     try:
-        return max(0, int(json.loads(source.latestOffset)["records"]) - int(json.loads(source.endOffset)["records"]))
-    except (TypeError, ValueError, KeyError):
+        latest, end = json.loads(source.latestOffset), json.loads(source.endOffset)
+        if "records" in latest:
+            return max(0, int(latest["records"]) - int(end["records"]))
+        return sum(int(offset) - int(end[topic][number]) for topic, offsets in latest.items() for number, offset in offsets.items())
+    except (TypeError, ValueError, KeyError, AttributeError):
         return None

@@ -1,50 +1,47 @@
-"""The one sink of the job: takes the rows of a micro-batch and appends them to the topics of commands, rounds and rejected records.
+"""The one sink of the job: takes the rows of a micro-batch to the topics of commands, rounds and rejected records.
 
-At least once: when the job dies between an append and the commit of its micro-batch, the batch is repeated and the same bytes, with
-the same ids, are appended again. Nothing in a row depends on when or how often it was made.
+At least once: when the job dies between a write and the commit of its micro-batch, the batch is repeated and the same bytes, with
+the same ids, are written again. Nothing in a row depends on when or how often it was made.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import parse_topic
+from sinks.kafka_settings import kafka_access
+from sinks.topic_uri import TopicUri, parse_topic
 from strategies.errors import RebalancerError
 from streaming.settings import JobSettings
-
-#: In this order, so that whoever sees a round record finds its commands.
-KINDS = ("commands", "rounds", "rejected")
+from streaming.written import KINDS
 
 
 class Refused(RebalancerError):
     """A micro-batch was not begun because the job is stopping; it will be the first one after the restart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """How many records of each kind one micro-batch, or the whole run, has published."""
+class Output(Protocol):
+    """Where rows go; all at once."""
 
-    commands: int = 0
-    rounds: int = 0
-    rejected: int = 0
+    def write(self, rows: Any) -> None:
+        """Returns when all rows are safe."""
+        ...
 
-    def __add__(self, other: Written) -> Written:
-        return Written(self.commands + other.commands, self.rounds + other.rounds, self.rejected + other.rejected)
+    def close(self) -> None:
+        """Lets go of the topics."""
+        ...
 
 
 class OutputTopics:
     """Called by Spark with every micro-batch. `stop` is looked at before a batch begins, never in the middle of one."""
 
-    def __init__(self, job: JobSettings, stop: threading.Event) -> None:
-        uris = {"commands": job.topics.commands, "rounds": job.topics.rounds, "rejected": job.topics.rejected}
-        self._writers = {kind: FileTopicWriter(parse_topic(uri).folder, job.segment_bytes) for kind, uri in uris.items()}
+    def __init__(self, output: Output, stop: threading.Event, explained: Callable[[Exception], Exception]) -> None:
+        """`explained`: makes an error of ours out of one of Spark's."""
+        self._output = output
+        self._explained = explained
         self._stop = stop
-        self._recent: dict[int, Written] = {}
-        self._total = Written()
         self._busy = False
         self._batches = 0
         self._error: Exception | None = None
@@ -64,38 +61,52 @@ class OutputTopics:
         """What went wrong while appending, as it was; Spark passes on only its text."""
         return self._error
 
-    @property
-    def total(self) -> Written:
-        return self._total
-
-    def take(self, batch: int) -> Written:
-        """What a micro-batch published; asked once, by whoever reports progress."""
-        return self._recent.pop(batch, Written())
-
     def __call__(self, rows: Any, batch: int) -> None:
         if self._stop.is_set():
             raise Refused("the job is stopping: this micro-batch is left for the next start")
         self._busy = True
+        self._error = None
         try:
-            self._publish(by_kind(rows.collect()), batch)
-        except RebalancerError as error:
-            self._error = error
+            self._output.write(rows)
+            self._batches += 1
+        except Exception as error:
+            self._error = self._explained(error)
             raise
         finally:
             self._busy = False
 
-    def _publish(self, found: Mapping[str, list[bytes]], batch: int) -> None:
+    def close(self) -> None:
+        self._output.close()
+
+
+class FileOutput:
+    """Output topics that are folders: rows are collected and appended, topic by topic."""
+
+    def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int) -> None:
+        self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes) for kind, topic in topics.items()}
+
+    def write(self, rows: Any) -> None:
+        """See Output. Raises SinkError, PublishTimeout."""
+        found = by_kind(rows.collect())
         for kind in KINDS:
             if found[kind]:
                 self._writers[kind].append(found[kind])
-        written = Written(*(len(found[kind]) for kind in KINDS))
-        self._total += written
-        self._recent[batch] = written
-        self._batches += 1
 
     def close(self) -> None:
+        """See Output."""
         for writer in self._writers.values():
             writer.close()
+
+
+def open_output(job: JobSettings) -> Output:
+    """The output that the topics' URIs name; all of them are of one kind (`check_job`)."""
+    topics = {"commands": job.topics.commands, "rounds": job.topics.rounds, "rejected": job.topics.rejected}
+    uris = {kind: parse_topic(uri) for kind, uri in topics.items()}
+    if uris["commands"].scheme == "file":
+        return FileOutput(uris, job.segment_bytes)
+    from streaming.kafka_output import KafkaOutput
+
+    return KafkaOutput(uris, kafka_access(job.kafka))
 
 
 def by_kind(rows: Sequence[Any]) -> Mapping[str, list[bytes]]:

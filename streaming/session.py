@@ -17,8 +17,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from strategies.errors import RebalancerError
-from streaming.settings import JobSettings
+from streaming.connector import connector_settings
+from streaming.settings import JobSettings, uses_kafka
 
+_SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _PROJECT = Path(__file__).resolve().parents[1]
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -35,7 +37,7 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
     Raises SparkStartError.
     """
     conf = SparkConf(loadDefaults=True)
-    for key, value in {**_process_settings(job, short), **query_settings(job)}.items():
+    for key, value in {**_process_settings(job, short), **query_settings(job), **_jars(job)}.items():
         conf.set(key, value)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -93,6 +95,13 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
     if _is_local(job.master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings
+
+
+def _jars(job: JobSettings) -> Mapping[str, str]:
+    """The Kafka connector, for jobs that use it. What it is told holds passwords, which must not show in plans and logs."""
+    if not uses_kafka(job.topics):
+        return {}
+    return {**connector_settings(job.jars), "spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
 
 
 def _java_options(short: bool) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
+from sinks.kafka_settings import KafkaSettings
 from sinks.limits import WireLimits
 from sinks.signing import SigningSettings
 from strategies.settings import Setting
@@ -49,5 +50,11 @@ class JobSettings:
     progress_file: Annotated[str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")] = ""
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
+    kafka: KafkaSettings = KafkaSettings()
     jars: JarSettings = JarSettings()
     signing: SigningSettings = SigningSettings()
+
+
+def uses_kafka(topics: Topics) -> bool:
+    """Whether any topic lies on Kafka."""
+    return any(getattr(topics, field.name).startswith("kafka:") for field in fields(topics))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Profile → examples of every property: `make check`, `make test`, `make test-long`.
 EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
@@ -13,8 +18,9 @@ EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "properties: a property that hypothesis looks for a counterexample of; make test-long looks longest")
-    # Of kafka-python, whenever it reads one of its own files.
+    # Of kafka-python: it reads its own files in an old way, and forgets sockets.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <(ssl|socket):ResourceWarning")  # after a handshake that failed
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -27,3 +33,15 @@ for name, examples in EXAMPLES.items():
         name, max_examples=examples, deadline=None, derandomize=not searching, print_blob=True, suppress_health_check=quiet
     )
 settings.load_profile("thorough")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not what is tested."""
+    from streaming.session import start_session, stop_session
+    from streaming.settings import JobSettings, Topics
+
+    job = JobSettings(topics=Topics(telemetry="kafka://127.0.0.1:1/never-read"))
+    session = start_session(job, tmp_path_factory.mktemp("spark") / "spark.log", short=True)
+    yield session
+    stop_session(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,8 @@ from cli import console, exits, options
 from cli.recording import ENDINGS, Patience
 from cli.recording import record as copy
 from cli.stopping import stopping
-from sinks.file_topic import FileTopicReader
-from sinks.limits import WireLimits
-from sinks.topic_uri import TopicUri, parse_topic
-from strategies.errors import SinkError
+from sinks.topic_uri import parse_topic
+from sinks.topics import open_reader
 
 app = typer.Typer()
 
@@ -38,10 +37,11 @@ def record(
     Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it.
     """
     _check(target, force)
-    uri = parse_topic(topic if topic is not None else options.settings(config, overrides).job.topics.telemetry)
-    reader = _open(uri, waits=follow or until_idle is not None)
-    with stopping() as stop:
-        done = copy(reader, target, Patience(follow, until_idle), stop, console.progress if follow else lambda _: None)
+    job = options.settings(config, overrides).job
+    uri = parse_topic(topic if topic is not None else job.topics.telemetry)
+    patience = Patience(follow, until_idle)
+    with stopping() as stop, closing(open_reader(str(uri), job.kafka, follow=patience.waits)) as reader:
+        done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None)
     if as_json:
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
     else:
@@ -55,11 +55,3 @@ def _check(target: Path, force: bool) -> None:
         raise typer.BadParameter(f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
-
-
-def _open(uri: TopicUri, waits: bool) -> FileTopicReader:
-    """A reader that cuts nothing: a recording holds what was sent."""
-    folder = uri.folder
-    if not waits and not folder.is_dir():
-        raise SinkError(f"{uri}: there is no such topic yet; --follow waits for it")
-    return FileTopicReader(folder, str(uri), WireLimits(max_record_bytes=2**40))

@@ -13,6 +13,7 @@ import typer
 
 from cli import console, exits, options
 from cli.goal import goal_of
+from cli.recording import topic_lines
 from cli.replay import decisions, pipe, plain, report
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
@@ -25,8 +26,13 @@ EngineKind = Literal["plain", "spark"]
 
 @app.command()
 def replay(
-    recording: Annotated[str, typer.Argument(metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input.")],
+    recording: Annotated[
+        str | None, typer.Argument(metavar="RECORDING", help="A .jsonl, .jsonl.gz or .jsonl.zst file; - is standard input.")
+    ] = None,
     *,
+    from_topic: Annotated[
+        str | None, typer.Option("--from-topic", metavar="URI", help="Instead of a recording: all records that a topic holds now.")
+    ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the three output topics as files here.")] = None,
@@ -58,14 +64,17 @@ def replay(
         _refuse_with_pipe(out=out, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance)
         _pipe(options.settings(config, overrides, *flags), rejected)
         return
+    if (recording is None) == (from_topic is None):
+        raise typer.BadParameter("name one of the two: a recording, or --from-topic", param_hint="RECORDING")
     if rejected is not None:
         raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
     settings = options.settings(config, overrides, *flags)
-    source = _Counted(open_recording(recording))
-    answers = _answers(source, recording, settings, engine)
+    origin = recording or str(from_topic)
+    source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.kafka))
+    answers = _answers(source, origin, settings, engine)
     made = decisions.collect(_shown(answers, quiet=as_json or out is not None))
     files = decisions.write(made, out) if out is not None else {}
-    _print_summary(_Replayed(recording, source.count, settings, made, files), as_json)
+    _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
     if fail_on_imbalance:
         _fail_if_uneven(made, settings)
 

@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 from cli.doctor.finding import Finding, ok
+from sinks.kafka_admin import topic_facts
+from sinks.kafka_settings import kafka_access
 from sinks.segments import segments
-from sinks.topic_uri import parse_topic
+from sinks.topic_uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError, SettingsError
 from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded
@@ -51,7 +53,7 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
 
 def check_topics(job: JobSettings) -> list[Finding]:
     """One finding per topic of the job."""
-    return [_check_topic(name, getattr(job.topics, name)) for name in ("telemetry", "commands", "rounds", "rejected")]
+    return [_check_topic(name, getattr(job.topics, name), job) for name in ("telemetry", "commands", "rounds", "rejected")]
 
 
 def _new_checkpoint(folder: Path) -> Finding:
@@ -67,10 +69,13 @@ def _new_checkpoint(folder: Path) -> Finding:
     return ok("checkpoint", f"{folder} will be created")
 
 
-def _check_topic(name: str, uri: str) -> Finding:
+def _check_topic(name: str, uri: str, job: JobSettings) -> Finding:
     check = f"topic {name}"
     try:
-        folder = parse_topic(uri).folder
+        topic = parse_topic(uri)
+        if topic.scheme == "kafka":
+            return _check_kafka(check, topic, job)
+        folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
         return Finding(check, "fail", str(error), f"change topics.{name}")
@@ -80,6 +85,21 @@ def _check_topic(name: str, uri: str) -> Finding:
     if name == "telemetry" and not known:
         return Finding(check, "warn", f"{folder} has no records yet", f"start what writes there, or change topics.{name}")
     return ok(check, f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created")
+
+
+def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+    facts = topic_facts(topic, kafka_access(job.kafka))
+    if facts is None:
+        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
+    if facts.compacted:
+        remedy = "set its cleanup.policy to delete: records share their cluster as key, all but the newest would go"
+        return Finding(check, "fail", f"{topic} is compacted", remedy)
+    if facts.leaderless:
+        return Finding(
+            check, "fail", f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader", "start the missing brokers"
+        )
+    text = f"{topic}, {_count(facts.partitions, 'partition')}, {'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}"
+    return ok(check, text)
 
 
 def _existing(folder: Path) -> Path:

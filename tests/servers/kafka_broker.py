@@ -36,14 +36,14 @@ class KafkaBroker:
         """host:port of a listener."""
         return f"127.0.0.1:{self.ports[listener]}"
 
-    def topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+    def topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Makes a topic; its URI."""
         from kafka import KafkaAdminClient
         from kafka.admin import NewTopic
 
         admin = KafkaAdminClient(bootstrap_servers=self.address())
         try:
-            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=configs)], wait_for_metadata=True)
+            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))], wait_for_metadata=True)
         finally:
             admin.close()
         return f"kafka://{self.address()}/{name}"

@@ -18,8 +18,8 @@ from cli.replay import spark as through_spark
 from sinks.file_topic import FileTopicWriter
 from strategies.engine import EngineSettings
 from streaming.job import JobResult, run_job
-from streaming.output import Written
 from streaming.settings import JobSettings
+from streaming.written import Written
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.uneven_log import EAGER_WORDS, uneven
 

@@ -66,15 +66,23 @@ def test_empty_batches_give_nothing() -> None:
 
 
 def test_entries_come_in_topic_order_whatever_order_the_rows_have() -> None:
-    entries = [Entry(segment, offset, False, b"%d" % offset) for segment in (2, 10) for offset in (0, 9, 10, 200)]
+    entries = [Entry(segment, offset, 0, False, b"%d" % offset) for segment in (2, 10) for offset in (0, 9, 10, 200)]
     shuffled = entries.copy()
     random.Random(5).shuffle(shuffled)
     rows = [packed for start in range(0, 8, 3) for packed in pack_entries(shuffled[start : start + 3])]
     assert unpack_entries(rows) == entries
 
 
+def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its_order() -> None:
+    """Partition 1 has a clock that jumps back; the rejected record (no time) stays where it stands in its partition."""
+    first = [Entry(0, 0, 10, False, b"a"), Entry(0, 1, 30, False, b"d"), Entry(0, 2, 50, False, b"g")]
+    second = [Entry(1, 0, 20, False, b"b"), Entry(1, 1, 0, True, b"c"), Entry(1, 2, 40, False, b"e"), Entry(1, 3, 15, False, b"f")]
+    merged = unpack_entries(pack_entries([*reversed(second), *first]))
+    assert b"".join(entry.data for entry in merged) == b"abcdefg"
+
+
 def test_packed_rows_do_not_grow_without_limit() -> None:
-    big = [Entry(0, i, False, bytes(5_000_000)) for i in range(5)]
+    big = [Entry(0, i, 0, False, bytes(5_000_000)) for i in range(5)]
     rows = list(pack_entries(big))
     assert len(rows) == 3
     assert unpack_entries(reversed(rows)) == big

@@ -14,9 +14,9 @@ from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import WireLimits
 from strategies.engine import EngineSettings
 from streaming.decode import decoder, pack_entries, unpack_entries
-from streaming.output import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.file_topic import _record_batch
+from streaming.written import KINDS
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.telemetry_lines import load_report
 

@@ -14,8 +14,8 @@ from sinks.topic_uri import file_topic_uri
 from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.output import KINDS
 from streaming.settings import JobSettings, Topics
+from streaming.written import KINDS
 from tests.telemetry_lines import load_report, sweep
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"

@@ -10,9 +10,10 @@ import pytest
 
 from cli.recording import Patience, record
 from cli.stopping import Stop, stopping
-from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.file_topic import FileTopicWriter
 from sinks.recording import open_recording
 from sinks.topic_uri import file_topic_uri
+from sinks.topics import open_reader
 from tests.unit.command_line import rebalancer
 
 LINES = [b'{"a":1}', b"", b"not json", b"\xff", b'{"b":2}']
@@ -79,7 +80,7 @@ def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
     [
         (["copy.txt"], 2, "end the name with .jsonl, .jsonl.gz, .jsonl.zst"),
         (["copy.jsonl", "--topic", "file:///nowhere"], 1, "there is no such topic yet; --follow waits for it"),
-        (["copy.jsonl", "--topic", "kafka://a:1/b"], 2, "kafka topics come with a later version"),
+        (["copy.jsonl", "--topic", "pulsar://a:1/b/c/d"], 2, "this needs a file topic"),
         (["copy.jsonl", "--topic", "nowhere"], 2, "has no scheme this program knows"),
         (["/nowhere/copy.jsonl", "--topic", "file:///tmp", "--force"], 1, "cannot be written"),
     ],
@@ -101,7 +102,7 @@ def test_until_nothing_comes_any_more(tmp_path: Path) -> None:
 def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> None:
     topic(tmp_path, LINES[:1])
     target, stop, said = tmp_path / "copy.jsonl.gz", Stop(), threading.Event()
-    reader = FileTopicReader(tmp_path / "topic")
+    reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
     follower = threading.Thread(target=record, args=(reader, target, Patience(follow=True), stop, lambda _: said.set()))
     follower.start()
     try:
@@ -123,7 +124,7 @@ def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Sig
     before = signal.getsignal(number)
 
     with stopping() as stop:
-        reader = FileTopicReader(tmp_path / "topic")
+        reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
         done = record(reader, tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: signal.raise_signal(number))
 
     assert (done.records, done.stopped_by) == (5, number.name)

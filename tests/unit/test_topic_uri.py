@@ -60,6 +60,17 @@ def test_a_file_topic_is_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["kafka://h:1/t", "pulsar://h:1/a/b/c"])
-def test_servers_come_with_a_later_version(uri: str) -> None:
-    with pytest.raises(SettingsError, match=r"come with a later version; use file:///folder\."):
+def test_only_a_file_topic_has_a_folder(uri: str) -> None:
+    with pytest.raises(SettingsError, match=r"needs a file topic; use file:///folder\."):
         _ = parse_topic(uri).folder
+
+
+def test_kafka_may_have_several_servers() -> None:
+    topic = parse_topic("kafka://a:9092,b:9093/t")
+    assert (topic.servers, topic.name, str(topic), topic.identity) == ("a:9092,b:9093", "t", "kafka://a:9092,b:9093/t", "kafka:///t")
+
+
+@pytest.mark.parametrize("uri", ["kafka://a:9092,b/t", "kafka://,a:1/t", "kafka://user:word@a:1/t", "pulsar://a:1,b:2/x/y/z"])
+def test_every_server_has_a_port_and_nobody_logs_in_by_uri(uri: str) -> None:
+    with pytest.raises(SettingsError, match=r"names no host:port"):
+        parse_topic(uri)

@@ -1,0 +1,50 @@
+"""`rebalancer topics`: makes the Kafka topics that the settings name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import console, options
+from sinks.kafka_admin import TopicPlan, create_topic
+from sinks.kafka_settings import kafka_access
+from sinks.topic_uri import parse_topic
+from strategies.errors import SettingsError
+
+app = typer.Typer(no_args_is_help=True, help="Make the Kafka topics that the settings name.")
+
+NAMES = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+
+
+@app.callback()
+def root() -> None:
+    """Make the Kafka topics that the settings name."""
+
+
+@app.command()
+def create(
+    *,
+    partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of each; a cluster's records share one.")] = 1,
+    replication: Annotated[int, typer.Option(min=-1, max=100, help="Copies of each partition; -1 is the cluster's own default.")] = -1,
+    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, help="How long records are kept.")] = 168,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make those of the five topics that lie on Kafka and are missing; leave the others as they are.
+
+    None is compacted: records carry their cluster as the key, compaction would delete all but the newest of each cluster.
+    """
+    job = options.settings(config, overrides).job
+    topics = {name: parse_topic(getattr(job.topics, name)) for name in NAMES}
+    on_kafka = {name: topic for name, topic in topics.items() if topic.scheme == "kafka"}
+    if not on_kafka:
+        raise SettingsError(["topics: none of the topics lies on Kafka; set topics.telemetry and the others to kafka://host:port/topic"])
+    access, plan = kafka_access(job.kafka), TopicPlan(partitions, replication, retention_hours * 3_600_000)
+    made = {name: create_topic(topic, plan, access) for name, topic in on_kafka.items()}
+    if as_json:
+        console.print_json("topics", 1, {"topics": [{"name": n, "uri": str(on_kafka[n]), "created": new} for n, new in made.items()]})
+        return
+    for name, new in made.items():
+        print(f"{on_kafka[name]}: {'created' if new else 'is there already, left as it is'}")

@@ -1,0 +1,90 @@
+"""Topics on a Kafka cluster: what is there, how it is configured, and making what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sinks.kafka_errors import kafka_errors
+from sinks.kafka_settings import KafkaAccess
+from sinks.topic_uri import TopicUri
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """How a topic is to be. `replication`: -1 leaves it to the cluster; `retention_ms`: how long records are kept at least."""
+
+    partitions: int = 1
+    replication: int = -1
+    retention_ms: int = 7 * 24 * 3_600_000
+    max_record_bytes: int = 8 * 2**20
+
+    def configs(self) -> Mapping[str, str]:
+        """Records share keys (the cluster), so that compaction would delete all but a cluster's newest: it is off whatever the default."""
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": str(self.retention_ms),
+            "max.message.bytes": str(self.max_record_bytes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """How a topic is. `replicas`: of the partition that has fewest; `leaderless`: partitions nobody serves at the moment."""
+
+    partitions: int
+    replicas: int
+    leaderless: int
+    configs: Mapping[str, str]
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.configs.get("cleanup.policy", "")
+
+
+def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
+    """None when there is no such topic. Raises SinkError, PublishTimeout."""
+    from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
+
+    with _admin(topic, access) as admin:
+        (found,) = admin.describe_topics([topic.name])
+        partitions = found["partitions"]
+        if not partitions:
+            return None
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
+        configs = admin.describe_configs([resource], config_filter=ConfigFilterType.ALL)["topic"][topic.name]
+    replicas = min(len(partition["replica_nodes"]) for partition in partitions)
+    leaderless = sum(partition["leader_id"] < 0 for partition in partitions)
+    return TopicFacts(len(partitions), replicas, leaderless, {key: _value(one) for key, one in configs.items()})
+
+
+def create_topic(topic: TopicUri, plan: TopicPlan, access: KafkaAccess) -> bool:
+    """False when it is there already, however it is. Raises SinkError, PublishTimeout."""
+    from kafka.admin import NewTopic
+    from kafka.errors import TopicAlreadyExistsError
+
+    with _admin(topic, access) as admin:
+        new = NewTopic(topic.name, plan.partitions, plan.replication, topic_configs=dict(plan.configs()))
+        try:
+            admin.create_topics([new], wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return False
+    return True
+
+
+@contextmanager
+def _admin(topic: TopicUri, access: KafkaAccess) -> Iterator[Any]:
+    from kafka import KafkaAdminClient
+
+    with kafka_errors(topic):
+        admin = KafkaAdminClient(bootstrap_servers=topic.servers.split(","), **access.for_python())
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+
+def _value(config: Any) -> str:
+    return str(config["value"] if isinstance(config, Mapping) else config)

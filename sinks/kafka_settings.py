@@ -1,0 +1,143 @@
+"""How Kafka is reached: settings given once, secrets read from their files, and both translated for the Python and the Java client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from sinks.secret_file import Secret, read_secret
+from strategies.errors import SettingsError
+from strategies.settings import Setting
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+#: What a client lets through; how much a record may really have is the broker's to say (message.max.bytes).
+LARGEST_REQUEST_BYTES = 64 * 2**20
+#: The first connection: what has not worked by then will not.
+_BOOTSTRAP_MS = 10_000
+_MODULES = {"PLAIN": "plain.PlainLoginModule"}
+_SCRAM_MODULE = "scram.ScramLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """For every kafka:// topic; the servers stand in the topic's URI."""
+
+    security_protocol: Annotated[SecurityProtocol, Setting("How the broker's listener is secured (Kafka: security.protocol)")] = "PLAINTEXT"
+    mechanism: Annotated[Mechanism, Setting("How to log in where security_protocol begins with SASL (Kafka: sasl.mechanism)")] = (
+        "SCRAM-SHA-512"
+    )
+    username: Annotated[str, Setting("Name to log in with")] = ""
+    password_file: Annotated[str, Setting("File with the password to log in with")] = ""
+    ca_file: Annotated[str, Setting("PEM file with the certificates to trust; empty = those of the system")] = ""
+    cert_file: Annotated[str, Setting("PEM file with our own certificate, where the broker demands one")] = ""
+    key_file: Annotated[str, Setting("PEM file with the key of our own certificate (PKCS 8, not encrypted)")] = ""
+    start: Annotated[
+        str, Setting("Where a new checkpoint begins to read: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
+    ] = "earliest"
+    fail_on_data_loss: Annotated[
+        bool, Setting("Stop when records were deleted before they were read; false = tell it in the log and go on with the oldest there is")
+    ] = True
+    timeout_ms: Annotated[int, Setting("How long a server may take to answer before an attempt fails", "ms", ge=1_000, le=600_000)] = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """Checked settings with the secrets that were read; neither shows them when printed."""
+
+    settings: KafkaSettings
+    password: Secret | None
+    certificate: Secret | None
+    key: Secret | None
+    trusted: Secret | None
+
+    @property
+    def sasl(self) -> bool:
+        return self.settings.security_protocol.startswith("SASL")
+
+    def for_python(self) -> dict[str, Any]:
+        """Keyword arguments for the clients of kafka-python."""
+        settings = self.settings
+        found: dict[str, Any] = {
+            "security_protocol": settings.security_protocol,
+            "request_timeout_ms": settings.timeout_ms,
+            "bootstrap_timeout_ms": min(settings.timeout_ms, _BOOTSTRAP_MS),
+        }
+        if self.sasl and self.password is not None:
+            found |= {"sasl_mechanism": settings.mechanism, "sasl_plain_username": settings.username}
+            found["sasl_plain_password"] = self.password.reveal().decode()
+        files = {"ssl_cafile": settings.ca_file, "ssl_certfile": settings.cert_file, "ssl_keyfile": settings.key_file}
+        return found | {key: file for key, file in files.items() if file and settings.security_protocol.endswith("SSL")}
+
+    def for_java(self) -> Mapping[str, str]:
+        """Properties for Kafka's own clients. They hold secrets: `sasl.jaas.config` and `ssl.keystore.key`."""
+        found: dict[str, str] = {"security.protocol": self.settings.security_protocol}
+        if self.sasl and self.password is not None:
+            found |= {"sasl.mechanism": self.settings.mechanism, "sasl.jaas.config": _jaas(self.settings, self.password)}
+        if self.trusted is not None:
+            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.trusted.reveal().decode()}
+        if self.certificate is not None and self.key is not None:
+            found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": self.certificate.reveal().decode()}
+            found["ssl.keystore.key"] = self.key.reveal().decode()
+        return found
+
+
+def kafka_access(settings: KafkaSettings) -> KafkaAccess:
+    """Reads the files that the settings name. Raises SettingsError with all complaints."""
+    complaints: list[str] = []
+    sasl, ssl = settings.security_protocol.startswith("SASL"), settings.security_protocol.endswith("SSL")
+    if sasl and not settings.username:
+        complaints.append(f"kafka.username: {settings.security_protocol} needs a name to log in with; set it")
+    if sasl and not settings.password_file:
+        complaints.append(f"kafka.password_file: {settings.security_protocol} needs a password; name a file that holds it")
+    if bool(settings.cert_file) != bool(settings.key_file):
+        missing = "kafka.key_file" if settings.cert_file else "kafka.cert_file"
+        complaints.append(f"{missing}: a certificate and its key are of use only together; name both files, or none")
+    read = [
+        _optional(settings.password_file if sasl else "", "kafka.password_file", complaints),
+        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints),
+        _optional(settings.key_file if ssl else "", "kafka.key_file", complaints),
+        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints),
+    ]
+    _check_start(settings, complaints)
+    if complaints:
+        raise SettingsError(complaints)
+    return KafkaAccess(settings, *read)
+
+
+def start_timestamp_ms(settings: KafkaSettings) -> int | None:
+    """`kafka.start` as milliseconds since 1970; None for earliest and latest. Raises ValueError."""
+    if settings.start in ("earliest", "latest"):
+        return None
+    if settings.start.isdecimal():
+        return int(settings.start)
+    moment = datetime.fromisoformat(settings.start)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _check_start(settings: KafkaSettings, complaints: list[str]) -> None:
+    try:
+        start_timestamp_ms(settings)
+    except (ValueError, OverflowError):
+        complaints.append(f"kafka.start: {settings.start!r} is neither earliest nor latest nor a time such as 2026-01-31T12:00:00Z")
+
+
+def _optional(path: str, setting: str, complaints: list[str]) -> Secret | None:
+    try:
+        return read_secret(path, setting) if path else None
+    except SettingsError as error:
+        complaints += error.complaints
+        return None
+
+
+def _jaas(settings: KafkaSettings, password: Secret) -> str:
+    module = _MODULES.get(settings.mechanism, _SCRAM_MODULE)
+    user, secret = _quoted(settings.username), _quoted(password.reveal().decode())
+    return f"org.apache.kafka.common.security.{module} required username={user} password={secret};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

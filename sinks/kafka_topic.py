@@ -1,0 +1,144 @@
+"""Kafka topics for processes without Spark: a consumer that commits, a reader of all there is, a publisher that flushes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from sinks.file_topic import TopicRecord
+from sinks.kafka_errors import kafka_errors
+from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
+from sinks.limits import WireLimits, clip
+from sinks.position import Position
+from sinks.topic_uri import TopicUri
+from strategies.errors import PublishTimeout, SinkError
+
+_POLL_MS = 200
+
+
+class KafkaTopicConsumer:
+    """Reads all partitions on from where `group` committed last, at first from the oldest record. One process at a time per group."""
+
+    def __init__(self, topic: TopicUri, group: str | None, access: KafkaAccess, limits: WireLimits) -> None:
+        """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing."""
+        from kafka import KafkaConsumer, TopicPartition
+
+        self._topic, self._limits = topic, limits
+        self._patience_s = access.settings.timeout_ms / 1000
+        self._handed: deque[Position] = deque()
+        with kafka_errors(topic):
+            self._client = KafkaConsumer(
+                bootstrap_servers=topic.servers.split(","),
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                fetch_max_wait_ms=_POLL_MS,
+                max_partition_fetch_bytes=8 * 2**20,
+                allow_auto_create_topics=False,
+                **access.for_python(),
+            )
+        try:
+            with kafka_errors(topic):
+                numbers = self._client.partitions_for_topic(topic.name)
+                if not numbers:
+                    raise SinkError(f"{topic}: there is no such topic; make it with: rebalancer topics create")
+                self._partitions = [TopicPartition(topic.name, number) for number in sorted(numbers)]
+                self._client.assign(self._partitions)
+                self._ends = self._client.end_offsets(self._partitions)
+        except BaseException:
+            self.close()
+            raise
+
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
+        """The next records; none when nothing came within `timeout_s`. What is there already is waited for longer."""
+        with kafka_errors(self._topic):
+            records = self._polled(max_records, timeout_s)
+            if not records:
+                self._ends = self._client.end_offsets(self._partitions)
+                records = self._behind_the_end(max_records)
+        self._handed.extend(record.position for record in records)
+        return records
+
+    def rest(self, max_records: int) -> Sequence[TopicRecord]:
+        """The next of the records that were there when the topic was opened; none when all were read."""
+        with kafka_errors(self._topic):
+            return self._behind_the_end(max_records)
+
+    def commit(self, record: TopicRecord) -> None:
+        """The next start goes on behind this record and all that were handed out before it; with the broker when this returns."""
+        from kafka import OffsetAndMetadata, TopicPartition
+
+        offsets: dict[Any, Any] = {}
+        while self._handed:
+            position = self._handed.popleft()
+            offsets[TopicPartition(self._topic.name, position.partition)] = OffsetAndMetadata(position.offset + 1, "", -1)
+            if position == record.position:
+                break
+        with kafka_errors(self._topic):
+            self._client.commit(offsets)
+
+    def close(self) -> None:
+        """What was not committed comes again."""
+        self._client.close(autocommit=False)
+
+    def _behind_the_end(self, max_records: int) -> list[TopicRecord]:
+        deadline = time.monotonic() + self._patience_s
+        while any(self._client.position(partition) < end for partition, end in self._ends.items()):
+            records = self._polled(max_records, _POLL_MS / 1000)
+            if records:
+                return records
+            if time.monotonic() > deadline:
+                raise PublishTimeout(f"{self._topic}: records that are there do not come; check that the broker runs")
+        return []
+
+    def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
+        found = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        return [self._record(record) for records in found.values() for record in records]
+
+    def _record(self, record: Any) -> TopicRecord:
+        value = record.value or b""
+        return TopicRecord(Position(str(self._topic), record.partition, record.offset), clip(value, self._limits), len(value))
+
+
+class KafkaPublisher:
+    """Writes records with their key; `flush` returns when all in-sync brokers have them."""
+
+    def __init__(self, topic: TopicUri, access: KafkaAccess) -> None:
+        """Raises SinkError, PublishTimeout, also when there is no such topic."""
+        from kafka import KafkaProducer
+
+        self._topic = topic
+        self._patience_s = access.settings.timeout_ms / 1000
+        self._sent: list[Any] = []
+        with kafka_errors(topic):
+            self._client = KafkaProducer(
+                bootstrap_servers=topic.servers.split(","),
+                acks="all",
+                enable_idempotence=True,
+                compression_type="gzip",
+                linger_ms=5,
+                max_request_size=LARGEST_REQUEST_BYTES,
+                max_block_ms=access.settings.timeout_ms,
+                delivery_timeout_ms=access.settings.timeout_ms + 1_000,
+                allow_auto_create_topics=False,
+                **access.for_python(),
+            )
+
+    def publish(self, key: str, value: bytes) -> None:
+        """Hands a record over; records of one key keep their order. Raises SinkError when the topic cannot be found."""
+        with kafka_errors(self._topic):
+            self._sent.append(self._client.send(self._topic.name, value, key=key.encode() or None))
+
+    def flush(self) -> None:
+        """Returns when everything that was published is safe. After an error all of it may be published again (at least once)."""
+        sent, self._sent = self._sent, []
+        with kafka_errors(self._topic):
+            self._client.flush()
+            for one in sent:
+                one.get(self._patience_s)
+
+    def close(self) -> None:
+        """Lets go of the topic; does not flush."""
+        self._client.close(timeout=0)

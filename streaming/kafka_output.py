@@ -1,0 +1,38 @@
+"""Output topics on one Kafka: all rows of a micro-batch leave in one write of Spark's connector, the topic named per row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
+from sinks.topic_uri import TopicUri
+from streaming.sources.kafka import client_options
+from streaming.written import KINDS
+
+
+class KafkaOutput:
+    """Rows of a cluster keep their order within a topic, because a cluster is the key and one task writes it."""
+
+    def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
+        """`topics`: by kind, all on the same servers."""
+        self._names = {kind: topic.name for kind, topic in topics.items()}
+        self._options = {
+            **client_options(topics[KINDS[0]], access),
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+            "kafka.compression.type": "zstd",
+            "kafka.max.request.size": str(LARGEST_REQUEST_BYTES),
+        }
+
+    def write(self, rows: Any) -> None:
+        """Returns when the broker has confirmed every row."""
+        topic = F.coalesce(*(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items()))
+        # A record whose cluster nobody knows has no key: it may lie in any partition.
+        records = rows.select(topic.alias("topic"), F.when(F.col("key") != "", F.col("key")).alias("key"), F.col("value"))
+        records.write.format("kafka").options(**self._options).save()
+
+    def close(self) -> None:
+        """Spark keeps the producers and closes them."""

@@ -1,0 +1,51 @@
+"""A Kafka topic as a streaming source: Spark's own connector, with the columns of every other telemetry source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sinks.kafka_settings import KafkaAccess, start_timestamp_ms
+from sinks.limits import WireLimits
+from sinks.topic_uri import TopicUri
+
+
+def kafka_records(spark: SparkSession, topic: TopicUri, max_records: int, access: KafkaAccess, limits: WireLimits) -> DataFrame:
+    """Columns of `RECORDS`; the position names the topic by its URI. A record without value counts as an empty one."""
+    rows = spark.readStream.format("kafka").options(**source_options(topic, max_records, access)).load()
+    value = F.coalesce(F.col("value"), F.lit(b""))
+    size = F.octet_length(value).cast("long")
+    kept = F.when(size > limits.max_record_bytes, F.substring(value, 1, limits.kept_bytes)).otherwise(value)
+    return rows.select(
+        F.lit(str(topic)).alias("topic"),
+        F.col("partition").cast("long").alias("partition"),
+        F.col("offset"),
+        kept.alias("value"),
+        size.alias("size"),
+    )
+
+
+def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Mapping[str, str]:
+    """Options of Spark's Kafka reader."""
+    settings = access.settings
+    moment = start_timestamp_ms(settings)
+    start = {"startingOffsets": settings.start}
+    if moment is not None:
+        # Partitions without a record after that moment begin with the next one that comes.
+        start = {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
+    return {
+        **client_options(topic, access),
+        **start,
+        "subscribe": topic.name,
+        "maxOffsetsPerTrigger": str(max_records),
+        "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
+        "groupIdPrefix": "pulsar-rebalancer",
+    }
+
+
+def client_options(topic: TopicUri, access: KafkaAccess) -> Mapping[str, str]:
+    """What reader and writer have in common: Kafka's own properties behind the prefix `kafka.`."""
+    properties = {"bootstrap.servers": topic.servers, **access.for_java()}
+    return {f"kafka.{key}": value for key, value in properties.items()}

@@ -1,0 +1,54 @@
+"""Puts records on a Kafka topic and reads all that is there, with the plainest means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sinks.topic_uri import parse_topic
+from sinks.wire import cluster_of
+
+
+class Read(NamedTuple):
+    """One record of a topic."""
+
+    partition: int
+    offset: int
+    key: str | None
+    value: bytes
+
+
+def put(uri: str, values: Sequence[bytes]) -> None:
+    """Publishes with the cluster as the key, as a collector does; returns when all are there."""
+    from kafka import KafkaProducer
+
+    topic = parse_topic(uri)
+    producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5, max_request_size=2**24)
+    sent = [producer.send(topic.name, value, key=cluster_of(value).encode() or None) for value in values]
+    producer.flush()
+    for one in sent:
+        one.get(30)
+    producer.close()
+
+
+def everything(uri: str) -> list[Read]:
+    """All records that are there now, partition by partition."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    topic = parse_topic(uri)
+    consumer = KafkaConsumer(bootstrap_servers=topic.servers, enable_auto_commit=False, fetch_max_wait_ms=50)
+    partitions = [TopicPartition(topic.name, number) for number in sorted(consumer.partitions_for_topic(topic.name) or ())]
+    ends = consumer.end_offsets(partitions)
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    found: list[Read] = []
+    while any(consumer.position(partition) < end for partition, end in ends.items()):
+        for records in consumer.poll(200).values():
+            found += [Read(one.partition, one.offset, one.key and one.key.decode(), one.value or b"") for one in records]
+    consumer.close()
+    return sorted(found)
+
+
+def values(uri: str) -> list[bytes]:
+    """Only the values, partition by partition."""
+    return [one.value for one in everything(uri)]

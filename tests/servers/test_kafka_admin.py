@@ -1,0 +1,61 @@
+"""`rebalancer topics create` and what `rebalancer doctor` says about topics on Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import exits
+from sinks.kafka_admin import topic_facts
+from sinks.kafka_settings import KafkaSettings, kafka_access
+from sinks.topic_uri import parse_topic
+from tests.servers.kafka_broker import KafkaBroker
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+NAMES = ("telemetry", "commands", "rounds", "rejected")
+
+
+def on(kafka: KafkaBroker, prefix: str, names: Sequence[str] = (*NAMES, "outcomes")) -> list[str]:
+    return [word for name in names for word in ("--set", f"topics.{name}=kafka://{kafka.address()}/{prefix}-{name}")]
+
+
+def findings(kafka: KafkaBroker, prefix: str, folder: Path) -> dict[str, Any]:
+    words = ["doctor", "--no-spark-start", "--json", "--set", f"job.checkpoint={folder}", *on(kafka, prefix)]
+    return {found["check"]: found for found in rebalancer(*words).json["findings"] if found["check"].startswith("topic ")}
+
+
+def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_path: Path) -> None:
+    before = findings(kafka, "new", tmp_path)
+    assert {found["status"] for found in before.values()} == {"fail"}
+    assert {found["remedy"] for found in before.values()} == {"make it with: rebalancer topics create"}
+    words = ["topics", "create", "--partitions", "3", "--retention-hours", "2", *on(kafka, "new"), "--json"]
+    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [True] * 5
+    assert [one["created"] for one in rebalancer(*words).json["topics"]] == [False] * 5
+    facts = topic_facts(parse_topic(f"kafka://{kafka.address()}/new-rounds"), kafka_access(KafkaSettings()))
+    assert facts is not None
+    assert (facts.partitions, facts.replicas, facts.compacted) == (3, 1, False)
+    assert facts.configs["retention.ms"] == "7200000"
+    assert [found["status"] for found in findings(kafka, "new", tmp_path).values()] == ["ok"] * 4
+
+
+def test_a_compacted_topic_is_a_failure(kafka: KafkaBroker, tmp_path: Path) -> None:
+    kafka.topic("compacted-commands", configs={"cleanup.policy": "compact"})
+    found = findings(kafka, "compacted", tmp_path)["topic commands"]
+    assert found["status"] == "fail"
+    assert "cleanup.policy" in found["remedy"]
+
+
+def test_more_copies_than_brokers_are_refused_with_the_way_out(kafka: KafkaBroker) -> None:
+    done = rebalancer("topics", "create", "--replication", "3", *on(kafka, "copies"))
+    assert done.code == exits.ERROR
+    assert "lower --replication" in done.err
+
+
+def test_without_kafka_there_is_nothing_to_make() -> None:
+    done = rebalancer("topics", "create")
+    assert done.code == exits.SETTINGS
+    assert "none of the topics lies on Kafka" in done.err

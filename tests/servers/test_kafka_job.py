@@ -1,0 +1,97 @@
+"""The streaming job from Kafka to Kafka: the bytes of the plain replay, whatever the number of partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from strategies.engine import EngineSettings
+from streaming.job import run_job
+from streaming.listener import BatchProgress
+from streaming.settings import JobSettings, Topics
+from streaming.written import KINDS
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import everything, put, values
+from tests.spark.workshop import Published, eager, recording, uneven
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
+TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+
+
+def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
+    """Topics of one test; control topics are partitioned like the telemetry."""
+    return Topics(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
+
+
+def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
+    progress: list[BatchProgress] = []
+    assert run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by == "drained"
+    return progress
+
+
+def replayed(lines: Iterable[bytes], engine: EngineSettings) -> Published:
+    loop = PlainLoop(engine)
+    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
+    return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
+
+
+def by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for record in records:
+        found.setdefault(json.loads(record)["cluster"], []).append(record)
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_recording_gives_the_bytes_of_the_plain_replay(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, partitions: int) -> None:
+    lines, engine = recording("modular-broker-killed"), eager()
+    places = topics(kafka, f"recording-{partitions}", partitions)
+    put(places.telemetry, lines)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50)
+    progress = drain(spark, job, engine)
+    expected = replayed(lines, engine)
+    assert len(expected["commands"]) > 0
+    assert {kind: values(getattr(places, kind)) for kind in KINDS} == {**expected}
+    assert sum(batch.written.commands for batch in progress) == len(expected["commands"])
+    assert sum(batch.written.rounds for batch in progress) == len(expected["rounds"])
+    assert [batch.behind_records for batch in progress][-1] == 0
+    assert {one.key for one in everything(places.rounds)} == {json.loads(lines[0])["cluster"]}
+
+
+def test_ten_clusters_in_four_partitions_each_decide_as_alone(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+    clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
+    places, engine = topics(kafka, "ten", 4), eager()
+    put(places.telemetry, [line for together in zip(*clusters.values(), strict=True) for line in together])
+    assert len({one.partition for one in everything(places.telemetry)}) == 4
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=37, shuffle_partitions=2)
+    drain(spark, job, engine)
+    published = {kind: by_cluster(values(getattr(places, kind))) for kind in ("commands", "rounds")}
+    for cluster, lines in clusters.items():
+        expected = replayed(lines, engine)
+        assert (published["commands"][cluster], published["rounds"][cluster]) == (expected["commands"], expected["rounds"])
+        assert expected["commands"]
+
+
+def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+    places, engine, lines = topics(kafka, "restart"), eager(), uneven(6)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    for some in (lines[:10], [b"nonsense"], lines[10:]):
+        put(places.telemetry, some)
+        drain(spark, job, engine)
+    expected = replayed(lines, engine)
+    assert {kind: values(getattr(places, kind)) for kind in ("commands", "rounds")} == {
+        kind: expected[kind] for kind in ("commands", "rounds")
+    }
+    (rejected,) = [json.loads(value) for value in values(places.rejected)]
+    assert place_of(rejected) == (places.telemetry, 0, 10)
+
+
+def place_of(rejected: dict[str, Any]) -> tuple[str, int, int]:
+    return rejected["topic"], rejected["partition"], rejected["offset"]

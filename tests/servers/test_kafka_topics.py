@@ -1,0 +1,190 @@
+"""Kafka topics outside Spark: every kind of security, order, commits, what a broker refuses, and copies of a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from sinks.kafka_settings import KafkaSettings, Mechanism
+from sinks.topics import Consumer, TopicRecord, open_consumer, open_publisher, open_reader
+from strategies.errors import PublishRejected, PublishTimeout, SinkError
+from tests.servers.jvm import free_ports
+from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
+from tests.servers.kafka_topics import put, values
+from tests.spark.workshop import uneven
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+SASL: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True)
+class Door:
+    """A listener and the settings that open it."""
+
+    listener: Listener
+    settings: Callable[[KafkaBroker, Path], KafkaSettings]
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def plain(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
+    return KafkaSettings(timeout_ms=30_000)
+
+
+def ssl(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
+    return replace(plain(kafka, folder), security_protocol="SSL", ca_file=str(kafka.certificates.ca))
+
+
+def mutual(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
+    own = kafka.certificates
+    if not own.client_key.exists():
+        pytest.skip("openssl made no key for a client")
+    return replace(ssl(kafka, folder), cert_file=str(own.client_cert), key_file=str(own.client_key))
+
+
+def sasl(mechanism: Mechanism, *, over_ssl: bool = False, password: str = USER_PASSWORD) -> Callable[[KafkaBroker, Path], KafkaSettings]:
+    def made(kafka: KafkaBroker, folder: Path) -> KafkaSettings:
+        (folder / "password").write_text(password + "\n", "utf-8")
+        below = ssl(kafka, folder) if over_ssl else plain(kafka, folder)
+        return replace(
+            below,
+            security_protocol="SASL_SSL" if over_ssl else "SASL_PLAINTEXT",
+            mechanism=mechanism,
+            username=USER,
+            password_file=str(folder / "password"),
+        )
+
+    return made
+
+
+DOORS = [
+    Door("PLAINTEXT", plain, "plaintext"),
+    Door("SSL", ssl, "ssl"),
+    Door("MTLS", mutual, "client certificate"),
+    *(Door("SASL_PLAINTEXT", sasl(one), one) for one in SASL),
+    *(Door("SASL_SSL", sasl(one, over_ssl=True), f"{one} over ssl") for one in SASL),
+]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=str)
+def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door) -> None:
+    name = f"door-{door}".replace(" ", "-")
+    kafka.topic(name)
+    uri, settings = f"kafka://{kafka.address(door.listener)}/{name}", door.settings(kafka, tmp_path)
+    with closing(open_publisher(uri, settings)) as publisher:
+        publisher.publish("c", b"one")
+        publisher.flush()
+    with closing(open_consumer(uri, "g", tmp_path, kafka=settings)) as consumer:
+        (record,) = consumer.poll(10, 5)
+        consumer.commit(record)
+    assert (record.value, record.position) == (b"one", (uri, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("door", "error", "sentence"),
+    [
+        (Door("SASL_PLAINTEXT", sasl("SCRAM-SHA-512", password="wrong"), "password"), SinkError, "refuses the login; check kafka.username"),
+        (Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"), SinkError, r"no trust: check kafka\.ca_file"),
+        (Door("MTLS", ssl, "no certificate"), SinkError, r"no trust: check kafka\.ca_file, kafka\.cert_file"),
+        (Door("SSL", plain, "protocol"), PublishTimeout, r"no answer; check that the broker runs.*kafka\.security_protocol"),
+        (Door("PLAINTEXT", plain, "topic"), SinkError, "no such topic; make it with: rebalancer topics create"),
+    ],
+    ids=str,
+)
+def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, door: Door, error: type[SinkError], sentence: str) -> None:
+    uri = f"kafka://{kafka.address(door.listener)}/never-made"
+    settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000)
+    with pytest.raises(error, match=sentence) as raised:
+        open_consumer(uri, "g", tmp_path, kafka=settings)
+    assert "\n" not in str(raised.value)
+    assert "wrong" not in str(raised.value)
+
+
+def test_nobody_at_the_address_is_told_after_a_while(tmp_path: Path) -> None:
+    with pytest.raises(PublishTimeout, match="ECONNREFUSED"):
+        open_consumer(f"kafka://127.0.0.1:{free_ports(1)[0]}/t", "g", tmp_path, kafka=KafkaSettings(timeout_ms=1_000))
+
+
+def test_a_record_that_is_too_large_is_refused_with_the_way_out(kafka: KafkaBroker) -> None:
+    uri = kafka.topic("small", configs={"max.message.bytes": "1000"})
+    with closing(open_publisher(uri)) as publisher:
+        publisher.publish("c", os.urandom(5_000))
+        with pytest.raises(PublishRejected, match=r"larger than the topic allows; raise its max\.message\.bytes"):
+            publisher.flush()
+
+
+@pytest.fixture
+def opened(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
+    made: list[Consumer] = []
+
+    def opening(uri: str) -> Consumer:
+        made.append(open_consumer(uri, "workers", tmp_path))
+        return made[-1]
+
+    yield opening
+    for one in made:
+        one.close()
+
+
+def test_what_was_not_committed_comes_again(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+    uri = kafka.topic("committed")
+    put(uri, uneven(3))
+    first = opened(uri)
+    records = [*first.poll(4, 5), *first.poll(4, 5)]
+    assert [record.position.offset for record in records] == list(range(len(records)))
+    first.commit(records[2])
+    again = opened(uri)
+    assert [record.position.offset for record in again.poll(3, 5)] == [3, 4, 5]
+
+
+def test_a_commit_covers_all_partitions_up_to_its_record(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+    uri = kafka.topic("several", 4)
+    put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
+    first = opened(uri)
+    seen: list[TopicRecord] = []
+    while records := first.poll(10, 0.5):
+        seen += records
+        first.commit(records[-1])
+        if len(seen) > 30:
+            break
+    rest = opened(uri)
+    while records := rest.poll(10, 0.5):
+        seen += records
+    assert sorted(record.value for record in seen) == sorted(values(uri))
+    assert len({record.position for record in seen}) == len(seen) == 64
+
+
+def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(kafka: KafkaBroker, tmp_path: Path) -> None:
+    uri, lines = kafka.topic("recorded"), uneven(5)
+    put(uri, lines)
+    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
+    assert copied.json["clusters"] == live.json["clusters"]
+    assert live.json["records"] == len(lines)
+
+
+def test_a_record_with_newlines_is_one_line_of_a_recording(kafka: KafkaBroker) -> None:
+    uri = kafka.topic("pretty")
+    put(uri, [json.dumps({"v": 1, "kind": "note", "cluster": "c"}, indent=1).encode()])
+    with closing(open_reader(uri)) as reader:
+        assert len(reader.read()) == 1
+        assert reader.read() == []
+    done = rebalancer("replay", "--from-topic", uri)
+    assert done.code == exits.OK
+
+
+def test_a_topic_that_is_not_there_cannot_be_replayed(kafka: KafkaBroker) -> None:
+    done = rebalancer("replay", "--from-topic", f"kafka://{kafka.address()}/nowhere", "--set", "kafka.timeout_ms=2000")
+    assert done.code == exits.ERROR
+    assert "rebalancer topics create" in done.err
