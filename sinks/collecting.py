@@ -81,6 +81,8 @@ class BrokerPoll:
         try:
             body = msgspec.json.format(self.admin.load_report(broker), indent=-1)
         except AdminError as error:
+            if "UnsupportedOperationException" in str(error):
+                return f"{broker} runs the extensible load manager, which has no load report; this version collects from the modular one"
             return str(error)
         except (ValueError, RecursionError) as error:
             return f"{broker} answered something that is not JSON ({error}); is it a broker?"

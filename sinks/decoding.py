@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sinks.contracts.fields import UNKNOWN_SPEED
 from sinks.contracts.outcomes import OutcomeRecord
 from sinks.contracts.telemetry import (
     BrokerLoadData,
@@ -180,7 +181,7 @@ def _unsigned(average: float | None) -> float | None:
 
 def _resource(resource: ResourceUsage, name: str) -> Resource:
     usage, limit = resource.usage, resource.limit
-    if (usage < 0 or limit < 0) and not usage == limit == -1:
+    if (usage < 0 or limit < 0) and not usage == limit == -1 and not (usage >= 0 and limit == UNKNOWN_SPEED):
         figure, value = ("usage", usage) if usage < 0 else ("limit", limit)
         text = f"$.report.{name}.{figure} is {value}, below 0; only -1 for usage and limit alike is legal (not measured yet)."
         raise WireError("negative", text)

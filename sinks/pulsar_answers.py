@@ -41,7 +41,7 @@ def check_status(call: Call, host: str, status: int, body: bytes) -> None:
 
 
 def reason_of(body: bytes) -> str:
-    """The first line of what Pulsar says about an error, printable and short."""
+    """The line of Pulsar's answer that says what was wrong, printable and short."""
     text = body.decode("utf-8", errors="replace").strip()
     try:
         tree = json.loads(text)
@@ -50,7 +50,8 @@ def reason_of(body: bytes) -> str:
         pass
     if text.startswith("<"):
         return ""  # a web server's page for people
-    line = (text.strip().splitlines() or [""])[0]
+    # Of what nobody foresaw Pulsar gives the whole stack trace; its first line names the exception and what it says.
+    line = (text.partition("Stacktrace:")[2].strip() or text.strip()).partition("\n")[0].rstrip()
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
 

@@ -44,9 +44,16 @@ Duration = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms")]
 Figure = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE)]
 MsgRate = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="messages/s")]
 Throughput = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="bytes/s")]
-#: Not negative, except that Pulsar's initial value is exactly -1 for both usage and limit.
+#: What a broker gives as the limit of its bandwidth when it cannot read the speed of its network card, as in many containers.
+UNKNOWN_SPEED = -1000.0
+#: Not negative, except that Pulsar's initial value is exactly -1 for both usage and limit, and for a speed that is not known.
 ResourceFigure = Annotated[
-    float, Meta(ge=-1, lt=LARGEST_FIGURE, description="not negative, or -1 for usage and limit alike: not measured yet")
+    float,
+    Meta(
+        ge=UNKNOWN_SPEED,
+        lt=LARGEST_FIGURE,
+        description="not negative; -1 for usage and limit alike: not measured yet; -1000 as limit: a network card whose speed is unknown",
+    ),
 ]
 Fraction = Annotated[float, Meta(description="fraction of what is possible, 1.0 = 100 %")]
 Scalar = str | int | float | bool | None

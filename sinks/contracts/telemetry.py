@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from sinks.contracts.fields import (
     BUNDLE_PATTERN,
+    UNKNOWN_SPEED,
     Broker,
     Bundle,
     Cluster,
@@ -37,6 +38,7 @@ MeasuredOrNot = Annotated[
             "anyOf": [
                 {"properties": {"usage": {"minimum": 0}, "limit": {"minimum": 0}}},
                 {"properties": {"usage": {"const": -1}, "limit": {"const": -1}}},
+                {"properties": {"usage": {"minimum": 0}, "limit": {"const": UNKNOWN_SPEED}}},
             ]
         }
     ),

@@ -111,7 +111,7 @@ class Cluster:
             case ["brokers", _cluster, broker, "ownedNamespaces"]:
                 return self._owned(request, broker)
             case ["broker-stats", "load-report"]:
-                return _ok(self.report) if self.manager == "modular" else _error(500, "java.lang.UnsupportedOperationException")
+                return _ok(self.report) if self.manager == "modular" else _unforeseen("java.lang.UnsupportedOperationException", "null")
             case ["clusters", _cluster, "namespaceIsolationPolicies"]:
                 return _ok(self.policies) if self.policies else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
             case ["clusters", _cluster, "failureDomains"]:
@@ -171,7 +171,9 @@ class Cluster:
 
     def _release(self, bundle: str, owner: str, destination: str | None) -> Answer:
         if self.manager == "extensible" and destination == owner:
-            return _error(500, "java.lang.IllegalArgumentException: source and destination broker are the same")
+            return _unforeseen(
+                "java.lang.IllegalArgumentException", f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker."
+            )
         if bundle.startswith("pulsar/") and self.manager == "modular":
             self.unhealthy.add(owner)
         after = destination if self.manager == "extensible" else None
@@ -231,6 +233,11 @@ def _ok(tree: object) -> Answer:
 
 def _error(status: int, reason: str) -> Answer:
     return Answer(status, json.dumps({"reason": reason}).encode())
+
+
+def _unforeseen(exception: str, message: str) -> Answer:
+    trace = f"{exception}{'' if message == 'null' else ': ' + message}\n\tat org.apache.pulsar.broker.Some.method(Some.java:1)"
+    return _error(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {message}\n\nStacktrace:\n\n{trace}\n")
 
 
 def _redirect(broker: str, target: str) -> Answer:

@@ -120,6 +120,15 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     assert bad in sweeps(control)[-1].brokers
 
 
+def test_extensible_brokers_are_named_with_the_reason(pulsar: FakePulsar, control: Control) -> None:
+    pulsar.cluster.manager = "extensible"
+    with collector(pulsar, control) as one:
+        one.step()
+    (sweep,) = sweeps(control)
+    assert all("runs the extensible load manager" in reason for reason in sweep.missing.values())
+    assert len(sweep.missing) == 3
+
+
 def test_brokers_come_and_go(pulsar: FakePulsar, control: Control) -> None:
     with collector(pulsar, control) as one:
         one.step()

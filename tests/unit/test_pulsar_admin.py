@@ -307,6 +307,14 @@ def test_a_wish_to_stop_ends_the_repetitions(admin: Connect) -> None:
         assert len(pulsar.calls) == 2, "each address once"
 
 
+def test_of_a_stack_trace_the_line_that_says_something_is_told(admin: Connect) -> None:
+    with running(cluster(manager="extensible")) as pulsar:
+        with pytest.raises(Refused, match=r"\(java\.lang\.IllegalArgumentException: .*cannot be transfer to same broker\.\)"):
+            admin(pulsar).unload(BUNDLE, pulsar.cluster.brokers[1])
+        with pytest.raises(Refused, match=r"\(java\.lang\.UnsupportedOperationException\)"):
+            admin(pulsar).load_report(pulsar.cluster.brokers[0])
+
+
 def test_something_else_than_a_broker(admin: Connect) -> None:
     with running(cluster()) as pulsar:
         pulsar.faults = lambda _: Fault(instead=Answer(200, b"<html>welcome</html>"))

@@ -26,6 +26,7 @@ from strategies.model import (
     Tombstone,
     Traffic,
 )
+from strategies.usage import percent
 from tests.telemetry_lines import (
     T0,
     broker_load,
@@ -145,6 +146,13 @@ def test_fields_nobody_knows_are_ignored(record: bytes) -> None:
 def test_every_kind_carries_its_origin_along(record: bytes) -> None:
     origin = pack_origin(Position("telemetry", 2, 77), record)
     assert decode(record, origin).origin == origin
+
+
+def test_a_network_card_of_unknown_speed_is_a_resource_without_a_limit() -> None:
+    """What real brokers send from containers."""
+    report = report_of(changed(load_report(), "report", "bandwidthIn", to={"usage": 0.028, "limit": -1000.0}))
+    assert report.figures is not None
+    assert percent(report.figures.bandwidth_in) == 0.0
 
 
 def test_a_resource_that_was_not_measured_yet_is_legal() -> None:
