@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sinks.file_topic import FileTopicReader, FileTopicWriter
+from sinks.file_topic import FileTopicReader
 from sinks.signing import SigningKey
 from sinks.topic_uri import file_topic_uri
+from sinks.topics import open_publisher, open_reader
 from sinks.wire import decode_outcome, encode_command
 from strategies.model import Command, Expected, Outcome
 
@@ -45,24 +47,33 @@ def command(bundle: str, source: str, destination: str | None = None, **changes:
 
 
 class Control:
-    """The five topics below a folder, as a job and a reader of outcomes see them."""
+    """The five topics as a job and a reader of outcomes see them: those that `uris` names, the others below a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, uris: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self._uris = {topic: file_topic_uri(folder / topic) for topic in TOPICS} | dict(uris or {})
 
     def uri(self, topic: str) -> str:
-        return file_topic_uri(self.folder / topic)
+        return self._uris[topic]
 
     def send(self, *commands: Command, key: SigningKey | None = None) -> None:
         records = [encode_command(one) for one in commands]
         self.write("commands", records if key is None else [key.sign(record) for record in records])
 
     def write(self, topic: str, records: Sequence[bytes]) -> None:
-        with FileTopicWriter(self.folder / topic) as writer:
-            writer.append(records)
+        with closing(open_publisher(self.uri(topic))) as publisher:
+            for record in records:
+                publisher.publish("c", record)
+            publisher.flush()
 
     def read(self, topic: str) -> list[bytes]:
-        return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
+        if self.uri(topic).startswith("file:"):
+            return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
+        values = []
+        with closing(open_reader(self.uri(topic))) as reader:
+            while records := reader.read():
+                values += [record.value for record in records]
+        return values
 
     def outcomes(self) -> list[Outcome]:
         return [decode_outcome(value) for value in self.read("outcomes")]

@@ -46,7 +46,7 @@ def collect(
             return
         brokers = admin.brokers()
         console.progress(f"collecting from {len(brokers)} brokers of {settings.pulsar.cluster} into {settings.job.topics.telemetry}")
-        with closing(open_publisher(settings.job.topics.telemetry)) as publisher:
+        with closing(open_publisher(settings.job.topics.telemetry, settings.job.kafka)) as publisher:
             given = settings.collector
             collector = Collector(settings.pulsar.cluster, given, admin=admin, poll_admin=poll_admin, telemetry=publisher)
             _passes(collector, given.pass_interval_ms / 1000, stop)

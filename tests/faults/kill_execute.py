@@ -12,14 +12,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from sinks.wire import decode_outcome
 from strategies.model import Command
-from tests.control_topic import command
+from tests.control_topic import TOPICS, Control, command
 from tests.faults.real_executor import TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -56,10 +57,12 @@ def plan(kills: int, seed: int) -> list[Kill]:
     return [Kill(moment, rng.randrange(_COMMANDS_PER_LIFE), rng.uniform(0, _LATEST_S)) for moment in chosen]
 
 
-def run(folder: Path, kills: Sequence[Kill], manager: Literal["modular", "extensible"] = "modular") -> Result:
-    """One life per kill, and a last one that works off what is left."""
+def run(
+    folder: Path, kills: Sequence[Kill], manager: Literal["modular", "extensible"] = "modular", control: Control | None = None
+) -> Result:
+    """One life per kill, and a last one that works off what is left. `control`: the topics, below the folder if not given."""
     count = _COMMANDS_PER_LIFE * len(kills)
-    with FakePulsar(Cluster(manager=manager, token=TOKEN)) as pulsar, RealExecutor(folder, pulsar) as executor:
+    with FakePulsar(Cluster(manager=manager, token=TOKEN)) as pulsar, RealExecutor(folder, pulsar, control) as executor:
         brokers = pulsar.cluster.brokers
         bundles = [f"t/ns/0x{number:08x}_0x{number + 1:08x}" for number in range(count)]
         pulsar.cluster.owners.update({bundle: brokers[number % 3] for number, bundle in enumerate(bundles)})
@@ -120,17 +123,28 @@ def faults_of(commands: Sequence[Command], pulsar: FakePulsar, executor: RealExe
     return faults + executor.leaks()
 
 
+@contextmanager
+def _on_kafka(folder: Path) -> Iterator[Control]:
+    from tests.servers.kafka_broker import kafka_broker
+
+    (folder / "kafka").mkdir()
+    with kafka_broker(folder / "kafka") as broker:
+        yield Control(folder, {name: broker.topic(name, partitions=2) for name in TOPICS})
+
+
 def main() -> int:
     """Command line; exit code 1 if anything was applied twice, lost, or shown that is secret."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--manager", choices=("modular", "extensible"), default="modular")
+    parser.add_argument("--kafka", action="store_true", help="with the topics on a real Kafka broker, started for this")
     given = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kill-execute-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kill-execute-") as folder, ExitStack() as stack:
         kills = plan(given.kills, given.seed)
-        result = run(Path(folder), kills, given.manager)
+        control = stack.enter_context(_on_kafka(Path(folder))) if given.kafka else None
+        result = run(Path(folder) / "executor", kills, given.manager, control)
     for fault in result.faults:
         print(f"fault: {fault}")
     moments = ", ".join(f"{number} {moment}" for moment, number in sorted(Counter(kill.moment for kill in kills).items()))

@@ -28,10 +28,10 @@ class ExecutorEnded(AssertionError):
 class RealExecutor:
     """At most one process at a time; leaving the context kills it. What it prints is added to `out` and `log`."""
 
-    def __init__(self, folder: Path, pulsar: FakePulsar, **settings: object) -> None:
+    def __init__(self, folder: Path, pulsar: FakePulsar, control: Control | None = None, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.control = Control(folder)
+        self.control = control or Control(folder)
         self.key = SigningKey(Secret(KEY.encode()))
         self.out, self.log = folder / "out.txt", folder / "log.txt"
         self.words_seen = ""
