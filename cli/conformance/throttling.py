@@ -81,7 +81,7 @@ class _BucketPlayer:
             case "contains", []:
                 return self._look().balance > 0
             case "consumeAndCheck", [tokens]:
-                self.bucket = charge(self._look(), tokens)
+                self.bucket = fill(self.bucket, self.rate, self.now_ns, tokens)
                 return self.bucket.balance > 0
             case "throttle", []:
                 return throttling_ns(self._look(), self.rate)

@@ -12,6 +12,8 @@ from strategies.errors import ContractError
 from strategies.settings import Mode
 
 SECOND_NS = 1_000_000_000
+#: Where Java's waiting times end, after 292 years.
+_LONG_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +77,28 @@ def charge(bucket: Bucket, tokens: int) -> Bucket:
     return replace(bucket, pending=bucket.pending + tokens)
 
 
-def fill(bucket: Bucket, rate: BucketRate, now_ns: int) -> Bucket:
-    """The bucket as somebody sees it who looks now: with the tokens that have arrived, if the last delivery is long enough ago."""
+def fill(bucket: Bucket, rate: BucketRate, now_ns: int, charged: int = 0) -> Bucket:
+    """The bucket as somebody sees it who looks now: with the tokens that have arrived, if the last delivery is long enough ago.
+
+    `charged`: what this look takes at the same time.
+    """
     if not _due(bucket, rate, now_ns):
-        return bucket
+        return charge(bucket, charged)
     elapsed = now_ns - bucket.filled_ns + bucket.remainder_ns
     new = elapsed * rate.tokens // rate.period_ns
     filled = replace(bucket, filled_ns=now_ns, remainder_ns=elapsed - _time_used(new, rate))
     if new == 0:
-        return filled
+        return charge(filled, charged)
+    if new == bucket.pending and not charged:
+        return replace(filled, pending=0)  # Java leaves the balance as it is, even above a brim that has become lower
     # Debt is paid before the brim counts: what arrived while somebody was in debt is not lost at the brim.
-    return replace(filled, tokens=min(bucket.tokens + new - bucket.pending, rate.capacity), pending=0)
+    return replace(filled, tokens=min(bucket.tokens + new - bucket.pending, rate.capacity) - charged, pending=0)
 
 
 def throttling_ns(bucket: Bucket, rate: BucketRate, wanted: int | None = None) -> int:
     """How long a filled bucket needs until its balance is `wanted` tokens (default: the rate's target); 0 when it is there."""
     missing = (rate.target if wanted is None else wanted) - bucket.balance
-    return max(0, missing) * rate.period_ns // rate.tokens
+    return min(max(0, missing) * rate.period_ns // rate.tokens, _LONG_MAX)
 
 
 def _time_used(tokens: int, rate: BucketRate) -> int:
@@ -102,5 +109,6 @@ def _time_used(tokens: int, rate: BucketRate) -> int:
 def _due(bucket: Bucket, rate: BucketRate, now_ns: int) -> bool:
     """A slow bucket delivers as soon as the next token is whole; a fast one strictly after its resolution, as Java's `>` has it."""
     if rate.token_ns > rate.resolution_ns:
-        return now_ns - bucket.filled_ns >= rate.token_ns - bucket.remainder_ns
+        # Leftover time can be worth a token, because `token_ns` is rounded down or the rate went up: Java waits for a later look.
+        return now_ns - bucket.filled_ns >= max(1, rate.token_ns - bucket.remainder_ns)
     return now_ns - bucket.filled_ns > rate.resolution_ns

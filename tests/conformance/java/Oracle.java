@@ -33,6 +33,7 @@ public final class Oracle {
         Splits.register(suites);
         SplitDeciders.register(suites);
         Filters.register(suites);
+        Throttling.register(suites);
         return suites;
     }
 

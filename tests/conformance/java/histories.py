@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.conformance.java import averaging, filters, placement, shedding, splits, topk, transfer
+from tests.conformance.java import averaging, filters, placement, shedding, splits, throttling, topk, transfer
 
 Case = dict[str, Any]
 #: Draws one history: `(random, nasty)`.
@@ -24,6 +24,7 @@ HISTORIES: Mapping[tuple[str, str], Draw] = {
     ("topk", "TopKBundles"): topk.top_bundles,
     **{("splits", strategy): draw for strategy, draw in splits.DRAWS.items()},
     **{("filters", strategy): draw for strategy, draw in filters.DRAWS.items()},
+    **{("throttling", strategy): draw for strategy, draw in throttling.DRAWS.items()},
 }
 
 
