@@ -129,7 +129,7 @@ def _run_java(java: str, jars: Path, chosen: argparse.Namespace) -> list[JavaCos
     _say("Java: the compiler of its virtual machine warms up, then every size; the largest takes minutes")
     sizes: Sequence[Size] = chosen.sizes
     wanted = [str(chosen.java_calls), ",".join(chosen.strategies), ",".join(f"{size.brokers}x{size.bundles}" for size in sizes)]
-    options = ["-Xmx3g", f"-Dlog4j2.configurationFile={_NO_LOGS}", "-cp", f"{jars}/*"]
+    options = ["-Xmx3g", "-Duser.language=en", f"-Dlog4j2.configurationFile={_NO_LOGS}", "-cp", f"{jars}/*"]
     found = []
     with subprocess.Popen([java, *options, str(_PROGRAM), *wanted], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
