@@ -12,6 +12,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import WireLimits
+from sinks.signing import SigningSettings, signing_key
 from strategies.engine import EngineSettings
 from streaming.decode import decoder, pack_entries, unpack_entries
 from streaming.processor import ClusterProcessor
@@ -24,8 +25,8 @@ from tests.telemetry_lines import load_report
 class Decided:
     """Feeds records to the processor in batches, as Spark would, and collects what comes out."""
 
-    def __init__(self, engine: EngineSettings) -> None:
-        self._tester = TwsTester(ClusterProcessor(engine))
+    def __init__(self, engine: EngineSettings, signing: SigningSettings = SigningSettings()) -> None:
+        self._tester = TwsTester(ClusterProcessor(engine, signing))
         self.published: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
 
     def batch(self, records: Sequence[TopicRecord], shuffle: random.Random | None = None) -> None:
@@ -75,6 +76,21 @@ def test_a_recording_gives_the_bytes_of_the_plain_loop(workshop: Workshop, name:
     assert len(expected["rounds"]) > 10
     assert len(expected["commands"]) > 10
     assert decided.published == expected
+
+
+def test_with_a_key_commands_are_the_same_bytes_and_signed(workshop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k" * 32, "utf-8")
+    signing = SigningSettings(str(tmp_path / "key"))
+    key = signing_key(signing)
+    assert key is not None
+    workshop.put(recording("modular-broker-joins"))
+    decided, expected = Decided(eager(), signing), workshop.expected(eager())
+
+    decided.batch(records_of(workshop))
+
+    assert len(expected["commands"]) > 10
+    signed = [key.sign(command) for command in expected["commands"]]
+    assert decided.published == {**expected, "commands": signed}
 
 
 def test_rows_in_any_order_give_the_same_bytes(workshop: Workshop) -> None:
