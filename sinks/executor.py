@@ -18,6 +18,7 @@ import msgspec
 
 from sinks.applying import Applier, Effect
 from sinks.contracts.commands import CommandRecord
+from sinks.contracts.fields import Count
 from sinks.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
 from sinks.journal import Entry, Journal, Received
 from sinks.limits import DEFAULT_LIMITS, WireLimits
@@ -83,7 +84,7 @@ class Stopped(RebalancerError):
 
 class _EpochOnly(msgspec.Struct):
     cluster: str
-    epoch: int
+    epoch: Count
 
 
 class Executor:

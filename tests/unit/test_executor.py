@@ -188,7 +188,15 @@ def test_only_commands_with_our_signature_are_believed(pulsar: FakePulsar, contr
 
 def test_a_newer_epoch_is_known_from_rounds_and_across_restarts(pulsar: FakePulsar, control: Control) -> None:
     one, two, _ = pulsar.cluster.brokers
-    control.write("rounds", [b'{"v":1,"cluster":"c","epoch":7}', b"torn", b'{"v":1,"cluster":"other","epoch":9}'])
+    control.write(
+        "rounds",
+        [
+            b'{"v":1,"cluster":"c","epoch":7}',
+            b"torn",
+            b'{"v":1,"cluster":"other","epoch":9}',
+            b'{"v":1,"cluster":"c","epoch":9223372036854775808}',
+        ],
+    )
     run(pulsar, control)
     control.send(command(ONE, one, two, epoch=6), command(ONE, one, two, epoch=7))
 
