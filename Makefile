@@ -34,6 +34,10 @@ $(STAMP): requirements/dev.lock pyproject.toml scripts/bootstrap.sh scripts/java
 demo: $(STAMP) ## a skewed cluster of 8 brokers, balanced live by the Spark job (ARGS="…" go to rebalancer demo)
 	@$(RUN)/rebalancer demo $(ARGS)
 
+.PHONY: demo-kafka
+demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started for it
+	@$(RUN)/python -m tests.servers.demo $(ARGS)
+
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included (ARGS="…" go to pytest)
 	@$(RUN)/python -m pytest -m "not slow" $(ARGS)

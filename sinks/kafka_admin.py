@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +58,16 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
     replicas = min(len(partition["replica_nodes"]) for partition in partitions)
     leaderless = sum(partition["leader_id"] < 0 for partition in partitions)
     return TopicFacts(len(partitions), replicas, leaderless, {key: _value(one) for key, one in configs.items()})
+
+
+def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[TopicUri]:
+    """Those that are not there; every cluster is asked once. Raises SinkError, PublishTimeout."""
+    missing: list[TopicUri] = []
+    for servers in dict.fromkeys(topic.servers for topic in topics):
+        asked = {topic.name: topic for topic in topics if topic.servers == servers}
+        with _admin(next(iter(asked.values())), access) as admin:
+            missing += [asked[found["name"]] for found in admin.describe_topics(list(asked)) if not found["partitions"]]
+    return missing
 
 
 def create_topic(topic: TopicUri, plan: TopicPlan, access: KafkaAccess) -> bool:

@@ -113,7 +113,7 @@ class KafkaRest:
 
     def read(self) -> Sequence[TopicRecord]:
         """See Reader."""
-        return self._consumer.poll(_READ_RECORDS, 0.2) if self._follow else self._consumer.rest(_READ_RECORDS)
+        return self._consumer.poll(_READ_RECORDS, 0.05) if self._follow else self._consumer.rest(_READ_RECORDS)
 
     def close(self) -> None:
         """See Reader."""

@@ -19,6 +19,29 @@ _PASSING = (
     "Connection reset",
     "SocketTimeoutException",
     "Python worker exited unexpectedly",
+    # The Kafka clients have tried again for a minute or two before they say this; a broker that restarts may take longer.
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+)
+#: Signs of what Kafka has refused → the error and what to do. Spark's own text is a stack trace of pages.
+_KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
+    (
+        "Some data may have been lost",
+        errors.SinkError,
+        "records of the telemetry topic were deleted before the job read them, or the topic was made anew: raise its retention.ms; to go "
+        "on with what is there, set kafka.fail_on_data_loss=false for one start (which leaves a gap), or name a new job.checkpoint",
+    ),
+    ("RecordTooLargeException", errors.PublishRejected, "a record is larger than its topic allows: raise the topic's max.message.bytes"),
+    ("UnknownTopicOrPartitionException", errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
+    (
+        "SaslAuthenticationException",
+        errors.SinkError,
+        "no login: check kafka.username, kafka.password_file and kafka.mechanism",
+    ),
+    ("SslAuthenticationException", errors.SinkError, "no trust: check kafka.ca_file, kafka.cert_file and kafka.key_file"),
+    ("AuthorizationException", errors.SinkError, "this user may not use a topic: ask for the right to read telemetry and write the others"),
+    ("not present in metadata", errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
+    ("kafka.common.errors.TimeoutException", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
 )
 _PYTHON_ERROR = re.compile(r"^((?:\w+\.)*(\w*(?:Error|Exception|InUse|Timeout|Rejected))): (.+)$", re.MULTILINE)
 #: Errors that only carry others.
@@ -50,6 +73,9 @@ def again_while_passing(attempt: Callable[[], E | None], published: Callable[[],
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     """The error to raise for a failed query: our own one if it was raised in a worker, otherwise a JobError."""
+    for sign, refused, sentence in _KAFKA:
+        if sign in str(error):
+            return refused(f"{sentence}; then start the job again, it goes on where it stopped (all that Spark said is in {spark_log})")
     name, text = _cause(str(error))
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, RebalancerError) and kind is not errors.SettingsError and kind is not errors.WireError:

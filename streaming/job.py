@@ -17,11 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.kafka_admin import missing_topics
 from sinks.kafka_settings import kafka_access
 from sinks.signing import signing_key
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoder
 from streaming.failures import again_while_passing, explain
@@ -32,8 +33,10 @@ from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
-from streaming.written import Written, counted
+from streaming.written import KINDS, Written, counted
 
+#: Topics that the job itself reads or writes.
+_OURS = ("telemetry", *KINDS)
 _LOOK_EVERY_S = 0.1
 _LAST_EVENT_S = 30.0
 
@@ -80,6 +83,7 @@ def run_job(
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
+    _check_reach(job)
     run = Run(job, engine, checkpoint_folder(job), drain)
     wish = Stop(stop or threading.Event())
     with ExitStack() as stack:
@@ -103,11 +107,20 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
         raise SettingsError(complaints)
 
 
+def _check_reach(job: JobSettings) -> None:
+    """Asks Kafka before anything starts: what is wrong is told in a moment and in a sentence, not after minutes in Spark's words."""
+    named = (parse_topic(getattr(job.topics, name)) for name in _OURS)
+    on_kafka = [topic for topic in named if topic.scheme == "kafka"]
+    missing = missing_topics(on_kafka, kafka_access(job.kafka))
+    if missing:
+        raise SinkError(f"{', '.join(map(str, missing))}: there is no such topic; make it with: rebalancer topics create")
+
+
 def _topic_complaints(job: JobSettings) -> list[str]:
     complaints: list[str] = []
     known: dict[str, str] = {}
     places = set()
-    for name in ("telemetry", "commands", "rounds", "rejected"):
+    for name in _OURS:
         try:
             topic = parse_topic(getattr(job.topics, name))
         except SettingsError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -48,6 +50,9 @@ def demo(
         Path | None, typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo.", show_default=False)
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write beside them.")] = False,
+    kafka: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka, made for this run, instead of folders.")
+    ] = None,
     engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +61,7 @@ def demo(
     A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
     Exit code 0: the spread fell below what the strategy wants; 3: it did not.
     """
-    from cli.demo.plan import Plan, prepare_folder, write_settings
+    from cli.demo.plan import TOPICS, OnKafka, Plan, prepare_folder, write_settings
     from cli.demo.run import run_demo
     from cli.demo.screen import open_screen
     from cli.goal import goal_of
@@ -64,7 +69,10 @@ def demo(
 
     asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
     wishes = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
-    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, prepare_folder(out, keep), wishes)
+    folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
+    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, wishes)
+    if kafka is not None:
+        plan = replace(plan, kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka))
     write_settings(plan)
     settings = load(plan.settings_file).engine
     goal = goal_of(settings)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from cli.demo.job import JobProcess
 from cli.demo.plan import Plan
@@ -27,12 +27,12 @@ POLL_SECONDS = 0.02
 @contextmanager
 def open_decider(plan: Plan, settings: EngineSettings) -> Iterator[Decider]:
     """Whoever decides in this run; the job's process ends with the context."""
-    topics = DemoTopics(plan)
-    if plan.engine == "plain":
-        yield PlainDecider(topics, settings)
-    else:
-        with JobProcess(plan.settings_file, plan.log) as job:
-            yield JobDecider(topics, job)
+    with closing(DemoTopics(plan)) as topics:
+        if plan.engine == "plain":
+            yield PlainDecider(topics, settings)
+        else:
+            with JobProcess(plan.settings_file, plan.log) as job:
+                yield JobDecider(topics, job)
 
 
 class PlainDecider:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sinks.kafka_settings import KafkaSettings
 from sinks.topic_uri import file_topic_uri
 from strategies.errors import SettingsError
 from strategies.settings import Mode
@@ -36,6 +37,15 @@ OVERRIDES: Mapping[str, tuple[Override, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class OnKafka:
+    """Where the topics of a run lie that uses Kafka; each run has topics of its own."""
+
+    servers: str
+    prefix: str
+    settings: KafkaSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One demo run. `rounds` is the most it may take; all its files are below `folder`; `wishes`: dotted path → value asked for."""
 
@@ -47,6 +57,7 @@ class Plan:
     folder: Path
     wishes: Mapping[str, Any] = field(default_factory=dict)
     cluster: str = "demo"
+    kafka: OnKafka | None = None
 
     @property
     def settings_file(self) -> Path:
@@ -69,13 +80,13 @@ class Plan:
         return self.folder / name
 
     def topic_uri(self, name: str) -> str:
-        return file_topic_uri(self.topic(name))
+        return f"kafka://{self.kafka.servers}/{self.kafka.prefix}-{name}" if self.kafka else file_topic_uri(self.topic(name))
 
 
-def prepare_folder(wanted: Path | None, keep: bool) -> Path:
+def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPICS) -> Path:
     """An empty folder for this run, absolute. An earlier demo in its place is replaced, or left alone with `keep`.
 
-    Raises SettingsError when the folder holds anything that no demo has written.
+    `topics`: those that are to lie in it. Raises SettingsError when the folder holds anything that no demo has written.
     """
     folder = (wanted or DEFAULT_FOLDER).expanduser().absolute()
     if keep:
@@ -86,8 +97,9 @@ def prepare_folder(wanted: Path | None, keep: bool) -> Path:
         if not (folder / SETTINGS_NAME).is_file():
             raise SettingsError([f"--out: {folder} holds files that no demo has written; name an empty or a new folder"])
         shutil.rmtree(folder)
-    for name in TOPICS:
+    for name in topics:
         (folder / name).mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder
 

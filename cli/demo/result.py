@@ -78,7 +78,8 @@ class Result:
 
 def files(plan: Plan) -> dict[str, str]:
     """What lies where in the run's folder; folders end with a slash."""
-    named = {name: f"{name}/" for name in TOPICS} | {"settings": plan.settings_file.name}
+    topics = {} if plan.kafka else {name: f"{name}/" for name in TOPICS}
+    named = topics | {"settings": plan.settings_file.name}
     return named if plan.engine == "plain" else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
 
 

@@ -85,8 +85,10 @@ def next_commands(result: Result, here: Path) -> list[str]:
     plan = result.plan
     config = f"--config {_seen_from(here, plan.settings_file)}"
     commands = [one.id for step in result.steps for one in step.commands]
-    explain = [f"explain {commands[0]} --from {_seen_from(here, plan.folder)}"] if commands else []
-    replay = f"replay {_seen_from(here, segment_path(plan.topic('telemetry'), 0))} {config}"
+    where = config if plan.kafka else f"--from {_seen_from(here, plan.folder)}"
+    explain = [f"explain {commands[0]} {where}"] if commands else []
+    telemetry = f"--from-topic {plan.topic_uri('telemetry')}" if plan.kafka else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
+    replay = f"replay {telemetry} {config}"
     return [*explain, replay, *([f"state {config}"] if plan.engine == "spark" else [])]
 
 

@@ -7,38 +7,59 @@ from collections.abc import Sequence
 from cli.demo.plan import TOPICS, Plan
 from simulation.loop import Answer
 from simulation.telemetry import Observation, to_json
-from sinks.file_topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
+from sinks.kafka_admin import TopicPlan, create_topic
+from sinks.kafka_settings import KafkaSettings, kafka_access
 from sinks.outputs import OutputRow
+from sinks.topic_uri import parse_topic
+from sinks.topics import TopicRecord, open_publisher, open_reader
 from sinks.wire import decode_command, decode_round, encode_outcome
 from strategies.model import Command, OutcomeReport, Round
 
 
 class DemoTopics:
-    """Writers and readers of one run's folders; remembers how far it has read."""
+    """Publishers and readers of one run's topics; remembers how far it has read."""
 
     def __init__(self, plan: Plan) -> None:
-        self._writers = {name: FileTopicWriter(plan.topic(name)) for name in TOPICS}
-        self._readers = {name: FileTopicReader(plan.topic(name), plan.topic_uri(name)) for name in TOPICS}
-        self._next: dict[str, Offset | None] = dict.fromkeys(TOPICS)
+        """Makes topics on Kafka; folders appear by themselves."""
+        kafka = plan.kafka.settings if plan.kafka else KafkaSettings()
+        uris = {name: plan.topic_uri(name) for name in TOPICS}
+        if plan.kafka:
+            for uri in uris.values():
+                create_topic(parse_topic(uri), TopicPlan(), kafka_access(kafka))
+        self._key = plan.cluster
+        self._publishers = {name: open_publisher(uri, kafka) for name, uri in uris.items()}
+        self._readers = {name: open_reader(uri, kafka, follow=True) for name, uri in uris.items()}
         self._commands: dict[str, Command] = {}
         self._rounds: dict[int, Round] = {}
 
     def publish(self, observations: Sequence[Observation]) -> None:
-        """Telemetry in one append, so that a collection pass is not seen in part; outcomes on their own topic as well."""
-        outcomes = [encode_outcome(seen.outcome) for seen in observations if isinstance(seen, OutcomeReport)]
-        if outcomes:
-            self._writers["outcomes"].append(outcomes)
-        self._writers["telemetry"].append([to_json(seen) for seen in observations])
+        """Telemetry with one flush, so that a collection pass is not seen in part (on file topics); outcomes on their own topic as well."""
+        self._publish("outcomes", [encode_outcome(seen.outcome) for seen in observations if isinstance(seen, OutcomeReport)])
+        self._publish("telemetry", [to_json(seen) for seen in observations])
 
     def publish_rows(self, rows: Sequence[OutputRow]) -> None:
         """What the plain loop decided, to where the job would have written it."""
         for row in rows:
-            self._writers[row.kind].append([row.value])
+            self._publish(row.kind, [row.value])
 
     def read(self, name: str) -> list[TopicRecord]:
         """Records of a topic that were not read before."""
-        records, self._next[name] = self._readers[name].read(self._next[name])
-        return records
+        found: list[TopicRecord] = []
+        while records := self._readers[name].read():
+            found += records
+        return found
+
+    def close(self) -> None:
+        """Lets go of all topics."""
+        for publisher in self._publishers.values():
+            publisher.close()
+        for reader in self._readers.values():
+            reader.close()
+
+    def _publish(self, name: str, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._publishers[name].publish(self._key, value)
+        self._publishers[name].flush()
 
     def answer(self, ts: int) -> Answer | None:
         """The round that was held at `ts` with all its commands; None while they are not all there."""

@@ -48,6 +48,16 @@ class KafkaBroker:
             admin.close()
         return f"kafka://{self.address()}/{name}"
 
+    def delete_records(self, topic: str, before: int) -> None:
+        """As retention would: the first partition then begins at the offset `before`."""
+        from kafka import KafkaAdminClient, TopicPartition
+
+        admin = KafkaAdminClient(bootstrap_servers=self.address())
+        try:
+            admin.delete_records({TopicPartition(topic, 0): before})
+        finally:
+            admin.close()
+
 
 @contextlib.contextmanager
 def kafka_broker(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaBroker]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.kafka_settings import KafkaSettings
 from sinks.plain_loop import PlainLoop
 from sinks.position import Position
 from strategies.engine import EngineSettings
+from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.listener import BatchProgress
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values
+from tests.spark.test_job import Running, eventually
 from tests.spark.workshop import Published, eager, recording, uneven
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
@@ -91,6 +95,39 @@ def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(spark: 
     }
     (rejected,) = [json.loads(value) for value in values(places.rejected)]
     assert place_of(rejected) == (places.telemetry, 0, 10)
+
+
+def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
+    places, engine, lines = topics(kafka, "lost"), eager(), uneven(6)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    put(places.telemetry, lines[:8])
+    drain(spark, job, engine)
+    put(places.telemetry, lines[8:])
+    kafka.delete_records("lost-telemetry", before=12)
+    with pytest.raises(SinkError, match=r"deleted before the job read them.*kafka\.fail_on_data_loss=false"):
+        drain(spark, job, engine)
+    drain(spark, replace(job, kafka=KafkaSettings(fail_on_data_loss=False)), engine)
+    assert values(places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
+
+
+def test_a_restart_of_the_broker_loses_and_changes_nothing(spark: SparkSession, own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    places, engine, lines = topics(own_kafka, "broker"), eager(), uneven(8)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    put(places.telemetry, lines[:16])
+    with Running(spark, job, engine):
+        eventually(lambda: len(values(places.rounds)) == 4)
+        own_kafka.server.kill()
+        own_kafka.server.start()
+        put(places.telemetry, lines[16:])
+        eventually(lambda: len(set(values(places.rounds))) == 8)
+    expected = replayed(lines, engine)
+    assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {**expected}
+
+
+def test_a_topic_that_is_missing_is_told_before_spark_starts(kafka: KafkaBroker, tmp_path: Path) -> None:
+    places = replace(topics(kafka, "missing"), rounds=f"kafka://{kafka.address()}/never-made")
+    with pytest.raises(SinkError, match=r"never-made: there is no such topic; make it with: rebalancer topics create"):
+        run_job(JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True)
 
 
 def place_of(rejected: dict[str, Any]) -> tuple[str, int, int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strategies.errors import SinkError, StateVersionError
+import pytest
+
+from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
 from streaming.failures import JobError, again_while_passing, explain, is_passing
 
 LOG = Path("/checkpoint/spark.log")
@@ -47,6 +49,24 @@ def test_an_error_of_java_is_told_by_its_first_line() -> None:
         "the streaming job failed: [CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030. Nothing is lost"
     )
     assert "no reason given" in str(explain(RuntimeError(""), LOG))
+
+
+@pytest.mark.parametrize(
+    ("spark_says", "error", "told"),
+    [
+        ("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data may have been lost", SinkError, "raise its retention.ms"),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: The message is 9 bytes", PublishRejected, "max.message.bytes"),
+        ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x", SinkError, "rebalancer topics create"),
+        ("org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 60000 ms.", SinkError, "topics create"),
+        ("org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment", PublishTimeout, "its brokers run"),
+        ("org.apache.kafka.common.errors.SaslAuthenticationException: no", SinkError, "kafka.password_file"),
+    ],
+)
+def test_what_kafka_refuses_is_told_with_the_next_step(spark_says: str, error: type[SinkError], told: str) -> None:
+    explained = explain(RuntimeError(f"[STREAM_FAILED] Query terminated: {spark_says}\n\tat org.apache.kafka.X"), LOG)
+    assert type(explained) is error
+    assert told in str(explained)
+    assert "\n" not in str(explained)
 
 
 def test_workers_that_did_not_answer_are_worth_another_try() -> None:

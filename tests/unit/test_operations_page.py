@@ -21,7 +21,7 @@ COMMANDS = [part for shown in shown_commands(PAGE) for part in shown.command.spl
 def test_a_command_of_the_page_knows_its_options(command: str) -> None:
     words = tuple(shlex.split(command))
 
-    assert unknown_options(words, positions=3 if words[1] == "config" else 2) == []
+    assert unknown_options(words, positions=3 if words[1] in ("config", "topics", "jars") else 2) == []
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
