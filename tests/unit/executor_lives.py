@@ -18,6 +18,8 @@ from sinks.topics import Consumer, Publisher, TopicRecord, open_consumer, open_p
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 
+BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xc0000000", "t/ns/0xc0000000_0xffffffff")
+ONE, TWO, THREE, FOUR = BUNDLES
 APPLY = Duty("c", apply=True)
 
 

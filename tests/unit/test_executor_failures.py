@@ -1,0 +1,153 @@
+"""The executor when calls fail and when it dies: retried only where that is safe, applied once, told once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sinks.executor import Duty
+from strategies.errors import Unauthorized
+from tests.control_topic import Control, command
+from tests.pulsar_fake.model import Answer, Applied, Request
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, run
+
+
+class TestWhenCallsFail:
+    """Retried only where that is safe, and verified against the owner before anything is said."""
+
+    def test_a_busy_broker_is_asked_again(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        busy = iter([Fault(instead=Answer(503)), Fault(instead=Answer(429))])
+        pulsar.faults = lambda request: next(busy, None) if request.method == "PUT" else None
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("applied", "")]
+        assert len(pulsar.cluster.applied) == 1
+
+    def test_a_busy_broker_is_not_asked_for_ever(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = lambda request: Fault(instead=Answer(503)) if request.method == "PUT" else None
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("failed", "broker-unavailable")]
+        assert len(pulsar.asked("PUT")) == 3
+
+    @pytest.mark.parametrize(
+        ("status", "code"), [(409, "refused-by-broker"), (412, "not-found"), (404, "not-found"), (500, "refused-by-broker")]
+    )
+    def test_a_refusal_is_final(self, pulsar: FakePulsar, control: Control, status: int, code: str) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = lambda request: Fault(instead=Answer(status)) if request.method == "PUT" else None
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("failed", code)]
+        assert len(pulsar.asked("PUT")) == 1
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_a_lost_answer_is_looked_after_and_not_repeated(self, pulsar: FakePulsar, control: Control, plain: bool) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = lambda request: (
+            Fault(drop_after=True) if request.method == "PUT" and request.broker == one and "authoritative" in request.target else None
+        )
+        control.send(command(ONE, one, None if plain else two))
+        if plain:
+            pulsar.faults = lambda request: Fault(drop_after=True) if request.method == "PUT" else None
+
+        assert run(pulsar, control)[0][0] == "applied"
+        assert len(pulsar.cluster.applied) == 1
+
+    def test_an_unload_without_destination_is_never_repeated_on_a_guess(self, pulsar: FakePulsar, control: Control) -> None:
+        one, _, _ = pulsar.cluster.brokers
+        pulsar.faults = lambda request: Fault(drop=True) if request.method == "PUT" else None
+        control.send(command(ONE, one))
+
+        assert run(pulsar, control) == [("failed", "unanswered")]
+        assert len(pulsar.asked("PUT")) == 1
+
+    def test_a_destination_that_dies_in_the_middle(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, three = pulsar.cluster.brokers
+        control.send(command(ONE, one, three))
+
+        def die(request: Request) -> None:
+            if request.method == "PUT" and three in pulsar.cluster.brokers:
+                pulsar.cluster.brokers.remove(three)
+
+        pulsar.faults = die
+        told = run(pulsar, control)
+
+        assert told == [("failed", "refused-by-broker")], "Pulsar answers 409 for a destination that has left"
+        assert pulsar.cluster.owners[ONE] == one != two
+
+    def test_without_clients_nobody_looks_the_bundle_up(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.cluster.lookups = False
+        control.send(command(ONE, one, two))
+
+        modular = pulsar.cluster.manager == "modular"
+        assert run(pulsar, control) == [("applied", "not-looked-up" if modular else "")]
+
+    def test_a_wrong_token_ends_the_program_and_the_command_comes_again(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one, two))
+        pulsar.cluster.token = "changed"
+        with pytest.raises(Unauthorized):
+            run(pulsar, control)
+        assert control.outcomes() == []
+
+        pulsar.cluster.token = None
+        assert run(pulsar, control) == [("applied", "")]
+
+
+class TestAfterADeath:
+    """The process died at some point between reading a command and committing it; the next one makes the best of it."""
+
+    @pytest.mark.parametrize("moment", ["before the call", "after the call", "before publishing", "before committing"])
+    def test_a_transfer_is_applied_once_and_told_once(self, pulsar: FakePulsar, control: Control, moment: Any) -> None:
+        one, two, three = pulsar.cluster.brokers
+        control.send(move := command(ONE, one, two), command(TWO, two, three))
+        with pytest.raises(Death):
+            run(pulsar, control, replace(APPLY, at_once=1), Life(moment))
+
+        assert run(pulsar, control) == [("applied", ""), ("refused", "moved-on")]
+        assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
+        assert (control.outcomes()[0].command_id, control.outcomes()[0].owner_before) == (move.id, one)
+
+    @pytest.mark.parametrize("moment", ["before the call", "after the call", "before publishing", "before committing"])
+    def test_a_split_is_applied_once(self, pulsar: FakePulsar, control: Control, moment: Any) -> None:
+        one, _, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one, action="split"))
+        with pytest.raises(Death):
+            run(pulsar, control, life=Life(moment))
+
+        assert run(pulsar, control) == [("applied", "")]
+        assert [done.action for done in pulsar.cluster.applied] == ["split"]
+
+    def test_a_release_that_nobody_can_be_sure_of_is_not_repeated(self, pulsar: FakePulsar, control: Control) -> None:
+        one, _, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one))
+        with pytest.raises(Death):
+            run(pulsar, control, life=Life("before the call"))
+
+        assert run(pulsar, control) == [("failed", "interrupted")]
+        assert pulsar.cluster.applied == []
+
+    def test_an_interrupted_command_that_has_expired_meanwhile(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one, two))
+        with pytest.raises(Death):
+            run(pulsar, control, life=Life("before the call"))
+
+        assert run(pulsar, control, life=Life(later_ms=400_000)) == [("expired", "expired")]
+        assert pulsar.cluster.applied == []
+
+    def test_a_dry_run_after_a_death_calls_nothing(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        control.send(command(ONE, one, two))
+        with pytest.raises(Death):
+            run(pulsar, control, life=Life("before the call"))
+
+        assert run(pulsar, control, Duty("c")) == [("dry-run", "dry-run")]
+        assert pulsar.asked("PUT") == []
