@@ -128,7 +128,12 @@ final class Placement {
         Set<String> candidates = Given.set(lookUp.path("candidates"));
         String before = targets.planned(bundle);
         String chosen = shedder.selectBroker(candidates, bundle, data, conf).orElseThrow();
-        return Given.object().put("random", before == null || !candidates.contains(before)).put("chosen", chosen);
+        boolean random = before == null || !candidates.contains(before);
+        if (random && lookUp.has("drawn")) {  // what Java drew when this case was recorded
+            chosen = lookUp.path("drawn").asText();
+            targets.plan.put(bundle, chosen);
+        }
+        return Given.object().put("random", random).put("chosen", chosen);
     }
 
     private Placement() {

@@ -99,7 +99,7 @@ final class Shedding {
     /** AvgShedder's plan, and beside it where each object was sent before an equal one overwrote its entry. */
     static final class Targets {
         private final Map<BundleData, String> decided = new IdentityHashMap<>();
-        private final Map<BundleData, String> plan = new HashMap<>() {
+        final Map<BundleData, String> plan = new HashMap<>() {
             @Override
             public String put(BundleData bundle, String broker) {
                 decided.put(bundle, broker);

@@ -20,6 +20,7 @@ from cli.conformance.vectors import read_cases
 from strategies.errors import SettingsError
 from tests.conformance.java.histories import HISTORIES, written
 from tests.conformance.java.oracle import Oracle
+from tests.conformance.java.rederived import rederived
 
 OK, DIFFERENT, UNUSABLE = 0, 5, 2
 
@@ -33,6 +34,8 @@ def main(words: list[str]) -> int:
         return UNUSABLE
     try:
         oracle = Oracle.ready()
+        if wanted.rederive:
+            return DIFFERENT if sum(_rederived(oracle, file) for file in wanted.rederive) else OK
         found = [_compared(oracle, name, wanted) for name in names]
     except (NoPulsarError, SettingsError) as error:
         print(error, file=sys.stderr)
@@ -48,7 +51,16 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="another seed gives other histories (default: 1)")
     parser.add_argument("--nasty", action="store_true", help="with NaN, infinities and negative numbers")
     parser.add_argument("--keep", type=Path, help="write the cases that differ here (.jsonl.gz)")
+    parser.add_argument(
+        "--rederive", type=Path, nargs="+", metavar="FILE", help="does the program give back the answers of stored vectors?"
+    )
     return parser
+
+
+def _rederived(oracle: Oracle, file: Path) -> int:
+    total, different = rederived(oracle, file)
+    print(f"{file}: {total - len(different)} of {total} answers given back{''.join(f', not {case}' for case in different[:1])}", flush=True)
+    return len(different)
 
 
 def _compared(oracle: Oracle, name: tuple[str, str], wanted: argparse.Namespace) -> int:
