@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from strategies.filters.contract import Refusal, Refused
+from strategies.settings import Mode
 
 #: Where brokers that belong to no failure domain are counted.
 _NO_DOMAIN = "default"
@@ -66,13 +67,15 @@ def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Ca
     }
 
 
-def may_leave(source: str, brokers: Sequence[str], counts: Counts) -> bool:
+def may_leave(source: str, brokers: Sequence[str], counts: Counts, mode: Mode = "parity") -> bool:
     """Whether a bundle may be unloaded: not if it would have to come back, because all brokers serve equally many of the group."""
     if not brokers:
         return True
     at_most = [counts.get(broker, 0) for broker in brokers]
     least = min(at_most)
-    return least == 0 or counts.get(source, 0) > least or len(set(at_most)) > 1
+    # Java looks for the present broker among the candidates only.
+    now = counts.get(source, 0) if mode == "fixed" or source in brokers else 0
+    return least == 0 or now > least or len(set(at_most)) > 1
 
 
 def _in_crowded_domains(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str]) -> Refused:

@@ -124,7 +124,7 @@ class Filters:
         if not elsewhere:
             return Refusal("no-broker-by-policy", "has no other broker that the isolation policies allow")
         counts = self._group_counts(subject, brokers, fleet)
-        if counts is not None and not may_leave(source, remaining(brokers, policy), counts):
+        if counts is not None and not may_leave(source, remaining(brokers, policy), counts, self.mode):
             return Refusal("anti-affinity-even", "must not leave: all brokers serve equally much of its anti-affinity group")
         return None
 
