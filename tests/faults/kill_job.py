@@ -135,9 +135,13 @@ def _wait_for_moment(job: RealJob, kill: Kill, before: int) -> None:
     job.wait_until(lambda: _appended(job) > size or _idle(job))
 
 
-def _begun(job: RealJob) -> int:
+def newest_batch(checkpoint: Path) -> int:
     """Number of the newest micro-batch that Spark has planned; -1 before the first."""
-    return _newest(job.checkpoint / "offsets")
+    return _newest(checkpoint / "offsets")
+
+
+def _begun(job: RealJob) -> int:
+    return newest_batch(job.checkpoint)
 
 
 def _committed(job: RealJob) -> int:

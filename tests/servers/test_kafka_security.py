@@ -1,0 +1,50 @@
+"""The streaming job on listeners that demand certificates and logins; and secrets show nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sinks.kafka_settings import kafka_access
+from streaming.settings import JobSettings, Topics
+from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker
+from tests.servers.kafka_topics import put, values
+from tests.servers.test_kafka_job import TOPICS, drain, replayed
+from tests.servers.test_kafka_topics import Door, mutual, sasl
+from tests.spark.workshop import eager, uneven
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
+DOORS = [
+    Door("SASL_PLAINTEXT", sasl("PLAIN"), "plain"),
+    Door("SASL_SSL", sasl("SCRAM-SHA-256", over_ssl=True), "scram-256-over-ssl"),
+    Door("SASL_SSL", sasl("SCRAM-SHA-512", over_ssl=True), "scram-512-over-ssl"),
+    Door("MTLS", mutual, "certificate"),
+]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=str)
+def test_the_job_passes_every_door(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, door: Door
+) -> None:
+    engine, lines = eager(), uneven(4)
+    open_uris = {name: kafka.topic(f"job-{door}-{name}") for name in TOPICS}
+    uris = {name: f"kafka://{kafka.address(door.listener)}/job-{door}-{name}" for name in TOPICS}
+    put(open_uris["telemetry"], lines)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=Topics(**uris), kafka=door.settings(kafka, tmp_path))
+    drain(spark, job, engine)
+    assert values(open_uris["rounds"]) == replayed(lines, engine)["rounds"]
+    assert values(open_uris["commands"]) == replayed(lines, engine)["commands"] != []
+    written = [*(tmp_path / "checkpoint").rglob("*"), *tmp_path_factory.getbasetemp().rglob("spark.log")]
+    secrets = [USER_PASSWORD.encode(), b"PRIVATE KEY"]
+    assert [file for file in written if file.is_file() and any(secret in file.read_bytes() for secret in secrets)] == []
+
+
+def test_printed_access_shows_no_secret(kafka: KafkaBroker, tmp_path: Path) -> None:
+    settings = sasl("SCRAM-SHA-512", over_ssl=True)(kafka, tmp_path)
+    access = kafka_access(replace(settings, cert_file=str(kafka.certificates.client_cert), key_file=str(kafka.certificates.client_key)))
+    for shown in (repr(access), str(access), repr(settings)):
+        assert USER_PASSWORD not in shown
+        assert "PRIVATE KEY" not in shown
