@@ -1,0 +1,68 @@
+"""Settings of Kafka: complaints all at once, the same meaning for both clients, secrets nowhere in print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinks.kafka_settings import KafkaSettings, kafka_access, start_timestamp_ms
+from strategies.errors import SettingsError
+
+
+def login(folder: Path, password: str = "secret") -> KafkaSettings:
+    (folder / "password").write_text(password + "\n", "utf-8")
+    return KafkaSettings(security_protocol="SASL_SSL", username="ann", password_file=str(folder / "password"), ca_file="")
+
+
+def test_without_security_nothing_is_read() -> None:
+    access = kafka_access(KafkaSettings(password_file="/nowhere", ca_file="/nowhere"))
+    assert access.for_java() == {"security.protocol": "PLAINTEXT"}
+    assert "ssl_cafile" not in access.for_python()
+
+
+def test_a_login_means_the_same_to_both_clients(tmp_path: Path) -> None:
+    access = kafka_access(login(tmp_path))
+    python, java = access.for_python(), access.for_java()
+    assert (python["sasl_mechanism"], java["sasl.mechanism"]) == ("SCRAM-SHA-512", "SCRAM-SHA-512")
+    assert (python["sasl_plain_username"], python["sasl_plain_password"]) == ("ann", "secret")
+    assert java["sasl.jaas.config"].endswith('scram.ScramLoginModule required username="ann" password="secret";')
+
+
+def test_a_password_cannot_break_out_of_its_quotes(tmp_path: Path) -> None:
+    java = kafka_access(login(tmp_path, 'a"b\\c;')).for_java()
+    assert java["sasl.jaas.config"].endswith('password="a\\"b\\\\c;";')
+
+
+def test_a_password_shows_nowhere(tmp_path: Path) -> None:
+    access = kafka_access(login(tmp_path))
+    assert "secret" not in repr(access) + str(access) + repr(access.settings)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    settings = KafkaSettings(security_protocol="SASL_SSL", cert_file="/nowhere/cert.pem", ca_file="/nowhere/ca.pem", start="yesterday")
+    with pytest.raises(SettingsError) as wrong:
+        kafka_access(settings)
+    assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == [
+        "kafka.username",
+        "kafka.password_file",
+        "kafka.key_file",
+        "kafka.cert_file",
+        "kafka.ca_file",
+        "kafka.start",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "ms"),
+    [
+        ("earliest", None),
+        ("latest", None),
+        ("1767225600000", 1767225600000),
+        ("2026-01-01T00:00:00Z", 1767225600000),
+        ("2026-01-01T01:00:00+01:00", 1767225600000),
+        ("2026-01-01", 1767225600000),
+    ],
+)
+def test_a_start_is_a_word_or_a_moment(start: str, ms: int | None) -> None:
+    assert start_timestamp_ms(KafkaSettings(start=start)) == ms
