@@ -14,7 +14,8 @@ from hashlib import sha256
 import numpy as np
 
 from strategies.averages import first_history
-from strategies.model import BundleStats, Figures, Floats, Resource, Traffic
+from strategies.bundle_loads import Floats
+from strategies.model import BundleStats, Figures, Resource, Traffic
 from strategies.store import BrokerState, InMemoryStore
 
 CLUSTER = "bench"

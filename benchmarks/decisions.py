@@ -19,7 +19,8 @@ from types import MappingProxyType
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, table
 from strategies.averages import unpack_history
-from strategies.model import BrokerLoad, BundleLoads, ClusterView, Memory, Shedding
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, ClusterView, Memory, Shedding
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.contract import Shedder

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulation.model import ClusterModel
-from strategies.model import RATE_IN, RATE_OUT, Figures, Floats, Ints, Traffic
+from strategies.bundle_loads import RATE_IN, RATE_OUT, Floats, Ints
+from strategies.model import Figures, Traffic
 
 #: Pulsar's long-term averages are over at most this many samples.
 LONG_TERM_SAMPLES = 1000

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulation.chance import wobble
-from strategies.model import Figures, Floats, Ints, Resource, Traffic
+from strategies.bundle_loads import Floats, Ints
+from strategies.model import Figures, Resource, Traffic
 
 MIB = 1024.0 * 1024.0
 BITS_PER_KBIT = 1000.0

@@ -10,7 +10,7 @@ import numpy as np
 from simulation.chance import uniform
 from simulation.cluster import SimulatedCluster
 from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware
-from strategies.model import Floats
+from strategies.bundle_loads import Floats
 
 #: CPU usage (fraction) the brokers start at: hot, middling, nearly idle.
 SKEW = (0.89, 0.54, 0.07, 0.47, 0.85, 0.11, 0.43, 0.36)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 import msgspec
+from msgspec import UNSET
 
 from sinks.contracts.commands import CommandRecord, ExpectedUsage, Reason
 from sinks.contracts.outcomes import OutcomeRecord
@@ -37,6 +38,8 @@ def encode_command(command: Command) -> bytes:
         expected=ExpectedUsage(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
         issued_at_ms=command.issued_at_ms,
         expires_at_ms=command.expires_at_ms,
+        algorithm=UNSET if command.algorithm is None else command.algorithm,
+        limits=UNSET if command.limits is None else dict(command.limits),
     )
     _check_finite(msgspec.structs.astuple(record.expected), "expected usage of a command")
     return _ENCODER.encode(record)
@@ -116,6 +119,8 @@ def to_command(record: CommandRecord) -> Command:
         expected=Expected(expected.source_before, expected.source_after, expected.destination_before, expected.destination_after),
         issued_at_ms=record.issued_at_ms,
         expires_at_ms=record.expires_at_ms,
+        algorithm=None if record.algorithm is UNSET else record.algorithm,
+        limits=None if record.limits is UNSET else record.limits,
     )
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from strategies.bundle_loads import BundleLoads, Floats, Ints
 from strategies.errors import StateVersionError
-from strategies.model import BundleLoads, BundleStats, Floats, Ints
+from strategies.model import BundleStats
 from strategies.table_summary import TableSummary
 
 SHORT_SAMPLES = 10

@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 
 from strategies.beginning import LONGEST_BEGINNING, Early, better_time, is_sure
 from strategies.clock import Clock, judge
+from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.limits.budget import within_the_hour
+from strategies.limits.settings import LimitSettings
+from strategies.limits.windows import read_windows
 from strategies.model import (
     BrokerMemory,
     Event,
@@ -25,12 +29,17 @@ from strategies.model import (
     Tombstone,
 )
 from strategies.packing import pack_record, unpack_record
+from strategies.placement.destinations import DestinationRules, DestinationSettings
+from strategies.placement.registry import PLACERS, placer
 from strategies.reports import accept_report, depart, newest_report_ms
-from strategies.round import ClosedBy, RoundInput, RoundResult, Rules, run_round
+from strategies.round import run_round
+from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import Mode, RoundSettings, Weights
-from strategies.shedding.registry import shedder
+from strategies.shedding.registry import entry_of, shedder
+from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
+from strategies.throttling.advice import AdviceSettings
 
 #: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
 _ROUNDS_TO_WAIT = 5
@@ -41,7 +50,10 @@ _STALE_TIMES_TO_FORGET = 10
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Everything decisions depend on. `shedding` is the strategy's own settings object; None means its defaults."""
+    """Everything decisions depend on. `shedding` is the strategy's own settings object, `placing` the placement's; None means its defaults.
+
+    `placement`: a name of the registry, `auto` for the one that Pulsar's users run beside the strategy, `none` to leave it to Pulsar.
+    """
 
     strategy: str = "avg"
     mode: Mode = "fixed"
@@ -49,6 +61,45 @@ class EngineSettings:
     weights: Weights = Weights()
     round: RoundSettings = RoundSettings()
     version: str = "0.1.0"
+    placement: str = "auto"
+    placing: object | None = None
+    destinations: DestinationSettings = DestinationSettings()
+    filters: FilterSettings = FilterSettings()
+    limits: LimitSettings = LimitSettings()
+    splitting: SplitSettings = SplitSettings()
+    throttling: AdviceSettings = AdviceSettings()
+
+
+def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
+    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for a strategy nobody knows."""
+    name = entry_of(settings.strategy).placement if settings.placement == "auto" else settings.placement
+    entry = PLACERS.get(name)
+    return name, settings.placing if settings.placing is not None or entry is None else entry.settings()
+
+
+def rules_of(settings: EngineSettings) -> Rules:
+    """The rules of every round. Raises SettingsError for names nobody knows and for windows that are none."""
+    entry = entry_of(settings.strategy)
+    manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
+    name, placing = placement_of(settings)
+    destinations = DestinationRules(
+        None if name == "none" else placer(name, placing, settings.mode),
+        Filters(replace(settings.filters, load_manager=manager), settings.mode),
+        settings.destinations,
+        settings.weights,
+        balances_usage=entry.balances == "usage",
+    )
+    return Rules(
+        settings.strategy,
+        settings.mode,
+        settings.round,
+        settings.version,
+        destinations,
+        settings.limits,
+        read_windows(settings.limits.windows, "limits.windows"),
+        settings.splitting,
+        settings.throttling,
+    )
 
 
 class Engine:
@@ -57,7 +108,7 @@ class Engine:
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings.round
         self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
-        self._rules = Rules(settings.strategy, settings.mode, settings.round, settings.version)
+        self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         """Events of one record of the store's cluster; the commands of a round come right before its record."""
@@ -138,7 +189,7 @@ class Engine:
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
-        state = _without_expired(state, now_ms, self._settings)
+        state = _without_expired(state, now_ms, self._rules)
         # Those that left may have handed averages to the others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
         given = RoundInput(
@@ -153,6 +204,10 @@ class Engine:
             in_flight=state.in_flight,
             gained=state.gained,
             memory=state.memory,
+            departed=state.departed,
+            policies=state.policies,
+            spent=state.spent,
+            advised=state.advised,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
@@ -227,11 +282,16 @@ def _learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore
 
 
 def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    in_flight, cooling = dict(state.in_flight), dict(state.cooling)
+    """What moves or is split rests from now on; what is only advised does not."""
+    in_flight, cooling, advised = dict(state.in_flight), dict(state.cooling), dict(state.advised)
     for command in result.commands:
-        load = result.loads[command.bundle]
-        in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
+        if command.action == "throttle":
+            advised[command.bundle] = now_ms
+            continue
         cooling[command.bundle] = now_ms
+        if command.action != "split":
+            load = result.loads[command.bundle]
+            in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
     return replace(
         state,
         round=result.round.round,
@@ -241,18 +301,22 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
         in_flight=in_flight,
         cooling=cooling,
         memory=result.memory.cluster,
+        spent=(*state.spent, *([] if result.spent is None else [result.spent])),
+        advised=advised,
     )
 
 
-def _without_expired(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterState:
     """Forget what no longer matters. A bundle exactly as old as the cool-down still rests (as in ModularLoadManagerImpl)."""
-    oldest = state.round - _ROUNDS_TO_WAIT
+    oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     return replace(
         state,
         in_flight={bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms},
         cooling={bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms},
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
+        spent=within_the_hour(state.spent, now_ms),
+        advised={bundle: since for bundle, since in state.advised.items() if since > now_ms - rules.throttling.repeat_ms},
         # A report of an older time than this is not believed anyhow.
         gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
     )

@@ -6,11 +6,11 @@ weighs by that broker's own limit. Heap memory does not follow traffic and stays
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from strategies.model import BrokerLoad, Figures, Resource, Spread, Traffic
+from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figures, Resource, Spread, Traffic
 
 
 def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
@@ -61,3 +61,47 @@ def _plus(resource: Resource, moved: Resource, share: float) -> Resource:
 def _average_plus(average: float | None, moved: float | None, share: float) -> float | None:
     """TransferShedder too takes brokers to be alike: what moves adds as much to one's averages as it takes from the other's."""
     return average if average is None or moved is None else max(0.0, average + moved * share)
+
+
+class Estimate:
+    """Figures of the cluster as they should be after the decisions seen so far."""
+
+    def __init__(self, view: ClusterView, usage: Callable[[BrokerLoad], float]) -> None:
+        self._brokers = {broker.broker: broker for broker in view.brokers}
+        self._figures = {broker.broker: broker.figures for broker in view.brokers}
+        self._usage = usage
+        self.loads: dict[str, float] = {}
+
+    def usage(self, broker: str) -> float:
+        """Fraction, after what was applied so far."""
+        return self._usage(replace(self._brokers[broker], figures=self._figures[broker]))
+
+    def changed_usages(self) -> dict[str, float]:
+        """Of the brokers that decisions touched, in the cluster's order; thousands of others keep theirs."""
+        changed = (name for name, broker in self._brokers.items() if self._figures[name] is not broker.figures)
+        return {broker: self.usage(broker) for broker in changed}
+
+    def usages(self) -> dict[str, float]:
+        """Of all brokers, in the cluster's order."""
+        return {broker: self.usage(broker) for broker in self._brokers}
+
+    def stays(self, decision: Decision) -> Expected:
+        """Usage of a broker whose bundle neither leaves nor comes."""
+        usage = self.usage(decision.source)
+        return Expected(usage, usage)
+
+    def apply(self, decision: Decision) -> Expected:
+        """The bundle moves: usage of both brokers before and after."""
+        share = share_of_traffic(self._brokers[decision.source], decision.bundle)
+        self.loads[decision.bundle] = share
+        before = self._usages(decision)
+        original = self._brokers[decision.source].figures
+        self._figures[decision.source] = burdened(self._figures[decision.source], original, -share)
+        if decision.destination in self._figures:
+            self._figures[decision.destination] = burdened(self._figures[decision.destination], original, share)
+        after = self._usages(decision)
+        return Expected(before[0], after[0], before[1], after[1])
+
+    def _usages(self, decision: Decision) -> tuple[float, float | None]:
+        destination = decision.destination
+        return self.usage(decision.source), self.usage(destination) if destination in self._figures else None

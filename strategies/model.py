@@ -7,21 +7,14 @@ bandwidth: kbit/s), because only usage and limit of the same resource are ever c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from strategies.bundle_loads import BundleLoads, Floats, Ints, no_bundles
+from strategies.filters.policies import PoliciesView
 from strategies.table_summary import TableSummary
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-#: Column order of every four-column traffic table.
-RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT = range(4)
 
 Scalar = str | int | float | bool | None
 Evidence = Mapping[str, Scalar]
@@ -73,40 +66,6 @@ class Figures:
     updated_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BundleLoads:
-    """The bundles of one broker as columns; row i of every array belongs to `names[i]`.
-
-    `short`, `long`: float64[n, 4], averages over at most 10 and 1000 samples (columns RATE_IN … THROUGHPUT_OUT);
-    `short_samples`, `long_samples`, `topics`, `sessions` (consumers + producers): int64[n]; `current`: float64[n, 4], newest figures.
-    """
-
-    names: tuple[str, ...]
-    short: Floats
-    long: Floats
-    short_samples: Ints
-    long_samples: Ints
-    topics: Ints
-    sessions: Ints
-    current: Floats
-
-    @property
-    def msg_rate(self) -> Floats:
-        """float64[n]: short-term messages/s in + out."""
-        return self.short[:, RATE_IN] + self.short[:, RATE_OUT]
-
-    @property
-    def msg_throughput(self) -> Floats:
-        """float64[n]: short-term bytes/s in + out."""
-        return self.short[:, THROUGHPUT_IN] + self.short[:, THROUGHPUT_OUT]
-
-
-def no_bundles() -> BundleLoads:
-    """A table without rows."""
-    four, one = np.empty((0, 4)), np.empty(0, dtype=np.int64)
-    return BundleLoads((), four, four, one, one, one, one, four)
-
-
 @dataclass(frozen=True)
 class BrokerLoad:
     """One broker as a strategy sees it; its bundle table is unpacked only when somebody looks.
@@ -133,7 +92,9 @@ class BrokerLoad:
 class ClusterView:
     """All brokers of a cluster that may be judged at one instant, in order of first appearance.
 
-    `cooling`: bundles that were moved a short while ago and must stay (Pulsar: `recentlyUnloadedBundles`).
+    `cooling`: bundles that were moved a short while ago and must stay (Pulsar: `recentlyUnloadedBundles`). `is_excluded`: whether a
+    bundle's namespace is one that the operator leaves alone. `takers(bundle, source)`: the brokers that policies and filters allow; None
+    where nothing is forbidden.
     `bundle_names`: every bundle with averages, in order of first appearance; costs a walk over all tables, so only ties that
     must be broken as Java does ask for it.
     """
@@ -143,6 +104,9 @@ class ClusterView:
     brokers: tuple[BrokerLoad, ...]
     cooling: frozenset[str] = frozenset()
     list_bundles: Callable[[], Sequence[str]] | None = field(default=None, repr=False, compare=False)
+    is_excluded: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
+    policies: PoliciesView = field(default=PoliciesView(), repr=False, compare=False)
+    takers: Callable[[str, str], Collection[str]] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:
@@ -173,6 +137,7 @@ class ClusterMemory:
 
     `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see AvgShedder) to a broker.
     `rotation`, `turn`: the brokers that take bundles one after the other, and whose turn it is (RoundRobinBrokerSelector).
+    `split_hits`: bundle → in how many rounds in a row it was too big (the extensible load manager's splits).
     """
 
     hits: int = 0
@@ -180,6 +145,7 @@ class ClusterMemory:
     table_sizes: Mapping[str, int] = field(default_factory=dict)
     rotation: tuple[str, ...] = ()
     turn: int = 0
+    split_hits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +158,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One bundle that should leave `source`; with a destination where the strategy names one. `code` is stable, `text` is for people."""
+    """One bundle that should leave `source`; with a destination where the strategy names one. `code` is stable, `text` is for people.
+
+    `exchange`: decisions that name the same one make sense together only.
+    """
 
     bundle: str
     source: str
@@ -200,6 +169,7 @@ class Decision:
     code: str
     text: str
     evidence: Evidence = field(default_factory=dict)
+    exchange: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +205,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction on the control topic. `id` follows from content, so every publication of it carries the same one."""
+    """An instruction on the control topic. `id` follows from content, so every publication of it carries the same one.
+
+    `algorithm`: of a split, Pulsar's name. `limits`: of a throttle, what is advised.
+    """
 
     id: str
     cluster: str
@@ -252,6 +225,8 @@ class Command:
     expected: Expected
     issued_at_ms: int
     expires_at_ms: int
+    algorithm: str | None = None
+    limits: Mapping[str, Scalar] | None = None
 
 
 OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired", "dry-run"]

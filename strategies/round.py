@@ -1,4 +1,4 @@
-"""What one round of one cluster does, in order: screen the brokers, let the strategy pick, estimate the effect, number the commands.
+"""What one round of one cluster does, in order: screen, shed, place, split, throttle, number.
 
 Pure: everything it needs is in `RoundInput`, everything it decided in `RoundResult`. `engine` says when, and keeps the state.
 """
@@ -6,85 +6,60 @@ Pure: everything it needs is in `RoundInput`, everything it decided in `RoundRes
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Literal
 
 import numpy as np
 
-from strategies.averages import unpack_history
-from strategies.estimate import burdened, share_of_traffic, spread
-from strategies.model import (
-    BrokerLoad,
-    BundleLoads,
-    ClusterMemory,
-    ClusterView,
-    Command,
-    Decision,
-    Expected,
-    Figures,
-    Memory,
-    Round,
-    Shedding,
-    Skip,
-    no_bundles,
-)
+from strategies.estimate import Estimate, spread
+from strategies.filters.contract import Refusal
+from strategies.leaving import Leaving, LeavingRules, decide
+from strategies.limits.budget import Budget
+from strategies.limits.windows import is_open
+from strategies.model import ClusterView, Command, Decision, Memory, Round, Scalar, Shedding, Skip
 from strategies.packing import figures_to_list
-from strategies.settings import Mode, RoundSettings
+from strategies.placement.destinations import Destinations
+from strategies.round_input import RoundInput, RoundResult, Rules
+from strategies.screening import on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
-from strategies.state import Gained, InFlight
-from strategies.store import BrokerState
+from strategies.splitting.due import DueSplits, SplitRules, due_splits
+from strategies.splitting.when import bundles_per_namespace
+from strategies.throttling.advice import Ways, due_advice
 
-ClosedBy = Literal["sweep", "all-reported", "lateness"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The settings a round is held by."""
-
-    strategy: str
-    mode: Mode
-    round: RoundSettings
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoundInput:
-    """A cluster at the instant a round closes. `brokers` in order of first appearance; `read_table` unpacks nothing by itself."""
-
-    cluster: str
-    number: int
-    now_ms: int
-    closed_by: ClosedBy
-    brokers: tuple[BrokerState, ...]
-    missing: Mapping[str, str]
-    read_table: Callable[[str], bytes | None]
-    cooling: Mapping[str, int]
-    in_flight: Mapping[str, InFlight]
-    gained: Mapping[str, Gained]
-    memory: ClusterMemory
-
-
-@dataclass(frozen=True, slots=True)
-class RoundResult:
-    """What came of a round: its commands, its record, what to remember, and the load each commanded bundle takes along."""
-
-    commands: tuple[Command, ...]
-    round: Round
-    memory: Memory
-    loads: Mapping[str, float]
+_NOT_NOW = "but this is none of the times in limits.windows"
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """One round. Deterministic; never raises on a legal input."""
-    live, stale = screen(given, rules.round)
-    view = _view(given, live, rules)
-    shedding = _shed(given, view, shedder)
-    decisions, skips = _keep(shedding, given)
-    estimate = _Estimate(view, shedder)
-    commands = tuple(_number(decision, estimate, given, rules) for decision in decisions)
-    usage = {broker.broker: shedder.usage(broker) for broker in view.brokers}
+    screened = screen(given, rules)
+    view = view_of(given, screened.live, rules)
+    destinations = Destinations(
+        view,
+        given.number,
+        rules.destinations,
+        policies=view.policies,
+        memory=_memory(given, shedder, rules),
+        on_the_way=on_the_way(given, view, rules),
+    )
+    view = replace(view, takers=destinations.takers)
+    shedding = _shed(view, destinations.memory, shedder)
+    leaving = _leave(given, view, shedding, destinations, rules)
+    bundles_in = _Counted(view)
+    splits = due_splits(view, leaving.kept, given.memory.split_hits, _split_rules(rules, bundles_in))
+    if leaving.rules.closed is not None:
+        splits = _later(splits, leaving.rules.closed)
+    estimate = Estimate(view, shedder.usage)
+    usage = estimate.usages()
+    orders = [*map(_move, leaving.kept.values()), *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions)]
+    if rules.throttling.advise and rules.mode == "fixed":
+        busy = {order.decision.source for order in orders} | {move.source for move in given.in_flight.values()}
+        ways = Ways(destinations.relieving, bundles_in, rules.splitting, busy, given.advised)
+        orders += [_Order("throttle", one.decision, limits=one.limits) for one in due_advice(view, usage, ways, rules.throttling)]
+    commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()
     record = Round(
         cluster=given.cluster,
@@ -94,33 +69,79 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         closed_by=given.closed_by,
         strategy=f"{rules.strategy}/{rules.mode}",
         brokers=tuple(usage),
-        stale=stale,
+        stale=screened.stale,
         usage=usage,
         usage_after=usage_after,
         spread=spread(list(usage.values())),
         spread_after=spread(list(usage_after.values())),
         throughput_spread=spread([broker.figures.traffic.msg_throughput for broker in view.brokers]),
         commands=tuple(command.id for command in commands),
-        skips=skips,
+        skips=(*screened.skips, *shedding.skips, *leaving.skips, *splits.skips),
         digest=_digest(given),
         version=rules.version,
     )
-    return RoundResult(commands, record, shedding.memory, estimate.loads)
+    kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
+    return RoundResult(commands, record, kept, estimate.loads, leaving.rules.budget.spent)
 
 
-def screen(given: RoundInput, settings: RoundSettings) -> tuple[tuple[BrokerState, ...], dict[str, str]]:
-    """Brokers whose figures may be trusted now, and those left out with the reason."""
-    live, stale = [], {}
-    for broker in given.brokers:
-        age = given.now_ms - broker.reported_at_ms
-        if broker.reported_at_ms < 0:
-            stale[broker.broker] = "no load figures yet"
-        elif age > settings.stale_after_ms:
-            why = given.missing.get(broker.broker)
-            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old" + (f" ({why})" if why else "")
-        else:
-            live.append(broker)
-    return tuple(live), stale
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A decision, and what is to be done about it."""
+
+    action: Literal["unload", "transfer", "split", "throttle"]
+    decision: Decision
+    algorithm: str | None = None
+    limits: Mapping[str, Scalar] | None = None
+
+
+def _move(decision: Decision) -> _Order:
+    return _Order("unload" if decision.destination is None else "transfer", decision)
+
+
+class _Counted:
+    """How many bundles a namespace has; counted when the first one is asked for."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    @cached_property
+    def _namespaces(self) -> Counter[str]:
+        return bundles_per_namespace(name for broker in self._view.brokers for name in broker.bundles.names)
+
+    def __call__(self, namespace: str) -> int:
+        return self._namespaces[namespace]
+
+
+def _memory(given: RoundInput, shedder: Shedder, rules: Rules) -> Memory:
+    """What was remembered, without brokers that are gone."""
+    known = [state.broker for state in given.brokers]
+    memory = shedder.retain(Memory({state.broker: state.memory for state in given.brokers}, given.memory), known)
+    placer = rules.destinations.placer
+    return memory if placer is None else placer.retain(memory, known)
+
+
+def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
+    if len(view.brokers) > 1:
+        return shedder.shed(view, memory)
+    text = f"{len(view.brokers)} broker with fresh figures: there is nowhere to move a bundle to"
+    return Shedding((), (Skip("cluster", (view.cluster,), "too-few-brokers", text),), memory)
+
+
+def _leave(given: RoundInput, view: ClusterView, shedding: Shedding, destinations: Destinations, rules: Rules) -> Leaving:
+    opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
+    closed = None if opened else Refusal("outside-window", "would be moved, but this is none of the times in limits.windows")
+    budget = Budget(rules.limits, given.spent, given.now_ms)
+    refusals = LeavingRules(rules.mode, budget, view.is_excluded, given.gained, closed)
+    return decide({broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals)
+
+
+def _split_rules(rules: Rules, bundles_in: Callable[[str], int]) -> SplitRules:
+    return SplitRules(rules.splitting, rules.destinations.filters.settings.load_manager, rules.mode, bundles_in)
+
+
+def _later(splits: DueSplits, closed: Refusal) -> DueSplits:
+    waiting = [Skip("bundle", (one.bundle,), closed.code, f"it {one.text}; {_NOT_NOW}", one.source) for one in splits.decisions]
+    return DueSplits((), (*splits.skips, *waiting), splits.hits)
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
@@ -128,120 +149,15 @@ def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) 
     return blake2b("\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16).hexdigest()
 
 
-def _view(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
-    figures = {state.broker: state.figures for state in live}
-    if rules.mode == "fixed":
-        figures = _as_if_arrived(figures, given.in_flight)
-    brokers = tuple(
-        BrokerLoad(
-            broker=state.broker,
-            figures=figures[state.broker],
-            load_bundles=_table_reader(given, state.broker),
-            fresh=state.sampled_round == given.number,
-            settling=rules.mode == "fixed" and state.sampled_at_ms <= state.judged_after_ms,
-            summary=state.table,
-            reported_at_ms=state.reported_at_ms,
-        )
-        for state in live
-    )
-    return ClusterView(given.cluster, given.now_ms, brokers, frozenset(given.cooling))
-
-
-def _table_reader(given: RoundInput, broker: str) -> Callable[[], BundleLoads]:
-    def read() -> BundleLoads:
-        table = given.read_table(broker)
-        return no_bundles() if table is None else unpack_history(table).loads()
-
-    return read
-
-
-def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
-    """Figures with every commanded move that no report shows yet counted as done: who acts twice on one imbalance over-unloads."""
-    result = dict(figures)
-    for move in in_flight.values():
-        source = figures.get(move.source)
-        if source is None:
-            continue
-        if not move.left:
-            result[move.source] = burdened(result[move.source], source, -move.load)
-        if move.destination in result:
-            result[move.destination] = burdened(result[move.destination], source, move.load)
-    return result
-
-
-def _shed(given: RoundInput, view: ClusterView, shedder: Shedder) -> Shedding:
-    memory = Memory({state.broker: state.memory for state in given.brokers}, given.memory)
-    memory = shedder.retain(memory, [state.broker for state in given.brokers])
-    if len(view.brokers) > 1:
-        return shedder.shed(view, memory)
-    text = f"{len(view.brokers)} broker with fresh figures: there is nowhere to move a bundle to"
-    return Shedding((), (Skip("cluster", (given.cluster,), "too-few-brokers", text),), memory)
-
-
-def _keep(shedding: Shedding, given: RoundInput) -> tuple[list[Decision], tuple[Skip, ...]]:
-    """Decisions that still make sense, and the skips with those added that do not."""
-    kept: dict[str, Decision] = {}
-    skips = list(shedding.skips)
-    for decision in shedding.decisions:
-        elsewhere = _also_on(decision, kept, given)
-        if elsewhere is None:
-            kept[decision.bundle] = decision
-        else:
-            text = f"{elsewhere} reports this bundle too: it is moving already"
-            skips.append(Skip("bundle", (decision.bundle,), "on-two-brokers", text, decision.source))
-    return list(kept.values()), tuple(skips)
-
-
-def _also_on(decision: Decision, kept: Mapping[str, Decision], given: RoundInput) -> str | None:
-    """The other broker of a bundle that two brokers report; a round must not order one bundle twice, ids stand for one command."""
-    if decision.bundle in kept:
-        return kept[decision.bundle].source
-    gained = given.gained.get(decision.bundle)
-    return None if gained is None or gained.broker == decision.source else gained.broker
-
-
-class _Estimate:
-    """Figures of the cluster as they should be after the decisions seen so far."""
-
-    def __init__(self, view: ClusterView, shedder: Shedder) -> None:
-        self._brokers = {broker.broker: broker for broker in view.brokers}
-        self._figures = {broker.broker: broker.figures for broker in view.brokers}
-        self._shedder = shedder
-        self.loads: dict[str, float] = {}
-
-    def usage(self, broker: str) -> float:
-        return self._shedder.usage(replace(self._brokers[broker], figures=self._figures[broker]))
-
-    def changed_usages(self) -> dict[str, float]:
-        """Of the brokers that decisions touched, in the cluster's order; thousands of others keep theirs."""
-        changed = (name for name, broker in self._brokers.items() if self._figures[name] is not broker.figures)
-        return {broker: self.usage(broker) for broker in changed}
-
-    def apply(self, decision: Decision) -> Expected:
-        share = share_of_traffic(self._brokers[decision.source], decision.bundle)
-        self.loads[decision.bundle] = share
-        before = self._usages(decision)
-        original = self._brokers[decision.source].figures
-        self._figures[decision.source] = burdened(self._figures[decision.source], original, -share)
-        if decision.destination in self._figures:
-            self._figures[decision.destination] = burdened(self._figures[decision.destination], original, share)
-        after = self._usages(decision)
-        return Expected(before[0], after[0], before[1], after[1])
-
-    def _usages(self, decision: Decision) -> tuple[float, float | None]:
-        destination = decision.destination
-        return self.usage(decision.source), self.usage(destination) if destination in self._figures else None
-
-
-def _number(decision: Decision, estimate: _Estimate, given: RoundInput, rules: Rules) -> Command:
-    action: Literal["unload", "transfer"] = "unload" if decision.destination is None else "transfer"
-    epoch = rules.round.epoch
+def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) -> Command:
+    decision, epoch = order.decision, rules.round.epoch
+    moves = order.action in ("unload", "transfer")
     return Command(
-        id=command_id(given.cluster, epoch, given.number, action, decision.bundle),
+        id=command_id(given.cluster, epoch, given.number, order.action, decision.bundle),
         cluster=given.cluster,
         round=given.number,
         epoch=epoch,
-        action=action,
+        action=order.action,
         bundle=decision.bundle,
         source=decision.source,
         destination=decision.destination,
@@ -249,9 +165,11 @@ def _number(decision: Decision, estimate: _Estimate, given: RoundInput, rules: R
         code=decision.code,
         text=decision.text,
         evidence=decision.evidence,
-        expected=estimate.apply(decision),
+        expected=estimate.apply(decision) if moves else estimate.stays(decision),
         issued_at_ms=given.now_ms,
         expires_at_ms=given.now_ms + rules.round.command_ttl_ms,
+        algorithm=order.algorithm,
+        limits=order.limits,
     )
 
 
@@ -259,7 +177,8 @@ def _digest(given: RoundInput) -> str:
     """Of everything the round looked at: two rounds with one digest had the same reasons."""
     brokers = [(state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms) for state in given.brokers]
     flights = {bundle: (move.source, move.destination, move.load, move.left) for bundle, move in given.in_flight.items()}
-    seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights], ensure_ascii=False)
+    spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
+    seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights, given.policies, spent, dict(given.advised)], ensure_ascii=False)
     # As bytes, not as text: writing 18 numbers of every broker in decimal would take longer than deciding.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
     return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, field
 from strategies.beginning import Early
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
+from strategies.limits.budget import Spent
 from strategies.model import ClusterMemory
 
 #: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class ClusterState:
     `sweep_at_ms`: newest sweep marker, −1 before the first.
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
     `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
-    `policies`: newest snapshot as JSON text.
+    `policies`: newest snapshot as JSON text. `spent`: what rounds of the last hour moved. `advised`: bundle → when a limit was advised.
     """
 
     clock: Clock | None = None
@@ -76,6 +77,8 @@ class ClusterState:
     gone: Mapping[str, int] = field(default_factory=dict)
     memory: ClusterMemory = ClusterMemory()
     policies: str | None = None
+    spent: tuple[Spent, ...] = ()
+    advised: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -103,6 +106,19 @@ def from_bytes(data: bytes) -> ClusterState:
         memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
         **{
             name: tree[name]
-            for name in ("round", "round_at_ms", "sweep_at_ms", "joined", "live", "reported", "cooling", "missing", "gone", "policies")
+            for name in (
+                "round",
+                "round_at_ms",
+                "sweep_at_ms",
+                "joined",
+                "live",
+                "reported",
+                "cooling",
+                "missing",
+                "gone",
+                "policies",
+                "advised",
+            )
         },
+        spent=tuple(Spent(**one) for one in tree["spent"]),
     )

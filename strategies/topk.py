@@ -15,12 +15,13 @@ from typing import Annotated
 import numpy as np
 
 from strategies.averaging.order import lightest_first, newest_order, ranks
+from strategies.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Ints
 from strategies.filters.anti_affinity import group_of
 from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import THROUGHPUT_IN, THROUGHPUT_OUT, BundleStats, Ints
+from strategies.model import BundleStats
 from strategies.settings import Mode, Setting
 from strategies.system_bundles import has_java_namespace, is_system_bundle
 

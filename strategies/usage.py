@@ -14,7 +14,8 @@ from math import inf, isnan, nan
 import numpy as np
 import numpy.typing as npt
 
-from strategies.model import BrokerLoad, Figures, Floats, Resource
+from strategies.bundle_loads import Floats
+from strategies.model import BrokerLoad, Figures, Resource
 from strategies.settings import Weights
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sinks.topic_uri import parse_topic
-from strategies.engine import EngineSettings
+from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.shedding.registry import SHEDDERS
 from strategies.state import STATE_VERSION
@@ -67,8 +67,19 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     """The guard of a checkpoint that begins now."""
     rules = engine.shedding if engine.shedding is not None else SHEDDERS[engine.strategy].settings()
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
-    for section, values in ((f"shedding.{engine.strategy}", rules), ("weights", engine.weights), ("round", engine.round)):
+    for section, values in (
+        (f"shedding.{engine.strategy}", rules),
+        ("weights", engine.weights),
+        ("round", engine.round),
+        ("placement", engine.destinations),
+        ("filters", engine.filters),
+        ("limits", engine.limits),
+        ("splitting", engine.splitting),
+        ("throttling", engine.throttling),
+    ):
         settings |= _dotted(section, values)
+    placement, placing = placement_of(engine)
+    settings |= {"placement.strategy": placement} | _dotted(f"placement.{placement}", placing)
     settings["topics.telemetry"] = parse_topic(job.topics.telemetry).identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
     return Guard(engine.version, {"cluster": STATE_VERSION, "columns": COLUMNS_VERSION}, json.loads(json.dumps(settings)))

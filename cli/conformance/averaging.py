@@ -16,7 +16,7 @@ from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
 from strategies.averaging.order import averages_order, newest_order, sign
 from strategies.averaging.sums import summed_averages
-from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.usage import percent, unweighted_usage, weighted_usage
 
 

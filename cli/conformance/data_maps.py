@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from cli.conformance.vectors import Number
-from strategies.model import BrokerLoad, BundleLoads, ClusterView, Figures, Resource, Traffic
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.shedding.avg_parity import plan_key
 
 

@@ -14,8 +14,9 @@ from cli.conformance.data_maps import AverageData, BrokerData, BundleData, Bundl
 from cli.conformance.shedding import targets
 from cli.conformance.vectors import Case, Number
 from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
+from strategies.bundle_loads import BundleLoads
 from strategies.errors import SettingsError
-from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, Decision, Memory
+from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
 from strategies.placement.registry import PLACERS

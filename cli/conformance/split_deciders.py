@@ -15,8 +15,9 @@ from cli.conformance.conf import settings_of
 from cli.conformance.data_maps import BundleData, TrafficData, row_of
 from cli.conformance.splits import flows_of, range_of
 from cli.conformance.vectors import Case
+from strategies.bundle_loads import BundleLoads
 from strategies.errors import SettingsError
-from strategies.model import BrokerLoad, BundleLoads, BundleStats, Decision, Figures
+from strategies.model import BrokerLoad, BundleStats, Decision, Figures
 from strategies.splitting.hashing import topics_inside
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits

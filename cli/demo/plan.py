@@ -23,17 +23,28 @@ SETTINGS_NAME = "demo.toml"
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A setting of a strategy that the demo does not leave at its default, and why."""
+    """A setting that the demo does not leave at its default, and why."""
 
-    key: str
-    value: float
+    path: str
+    value: float | bool
     why: str
+
+    @property
+    def key(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition(".")[2]
 
 
 #: By strategy; as few as possible.
 OVERRIDES: Mapping[str, tuple[Override, ...]] = {
-    "avg": (Override("max_unload", 0.5, "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many rounds"),),
+    "avg": (
+        Override("shedding.avg.max_unload", 0.5, "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many rounds"),
+    ),
 }
+#: With every strategy.
+EVERYWHERE = Override(
+    "filters.distribute_evenly", False, "even distribution counts bundles, not load; the published experiments switch it off"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ class Plan:
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        return tuple(one for one in OVERRIDES.get(self.strategy, ()) if f"shedding.{self.strategy}.{one.key}" not in self.wishes)
+        return tuple(one for one in (*OVERRIDES.get(self.strategy, ()), EVERYWHERE) if one.path not in self.wishes)
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""
@@ -113,9 +124,9 @@ def settings_text(plan: Plan) -> str:
     """The settings file as TOML: only what differs from the defaults, with the reason where there is one."""
     head = f"# Written by `rebalancer demo`; what is not named here has its default (`rebalancer config show --config {SETTINGS_NAME}`)."
     chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.wishes}
-    chosen |= {f"shedding.{plan.strategy}.{one.key}": one.value for one in plan.overrides}
+    chosen |= {one.path: one.value for one in plan.overrides}
     chosen |= {f"topics.{name}": plan.topic_uri(name) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
-    why = {f"shedding.{plan.strategy}.{one.key}": f"# {one.why}" for one in plan.overrides}
+    why = {one.path: f"# {one.why}" for one in plan.overrides}
     lines = [head]
     for table in dict.fromkeys(path.rpartition(".")[0] for path in chosen):
         lines += ["", f"[{table}]"]

@@ -34,10 +34,9 @@ def short(broker: str) -> str:
 def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
     """What the reader is about to see: a label and a sentence each."""
     who = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
-    others = [f"{one.key} = {one.value}: {one.why}" for one in plan.overrides] + [
-        f"{path} = {value}" for path, value in plan.wishes.items()
-    ]
-    settings = "all at their defaults" + (" but " if others else "") + "; ".join(others)
+    others = [f"{one.key} = {_written(one.value)}: {one.why}" for one in plan.overrides]
+    others += [f"{path} = {_written(value)}" for path, value in plan.wishes.items()]
+    settings = f"all at their defaults but {'; '.join(others)}"
     return [
         ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
         ("round", f"one minute of its own time: all brokers report, {who} decides, a simulated executor moves bundles"),
@@ -45,6 +44,10 @@ def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
         ("goal", goal.text),
         ("settings", f"{plan.settings_file}, {settings}"),
     ]
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def extremes(record: Round) -> tuple[str, str]:

@@ -13,10 +13,23 @@ from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings
 from sinks.pulsar_settings import PulsarSettings
 from strategies.engine import EngineSettings
+from strategies.filters.pipeline import FilterSettings
+from strategies.limits.settings import LimitSettings
+from strategies.placement.destinations import DestinationSettings
+from strategies.placement.registry import PLACERS
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.registry import SHEDDERS
+from strategies.splitting.limits import SplitSettings
+from strategies.throttling.advice import AdviceSettings
 from streaming.settings import JobSettings
 
+#: Tables of the engine whose name is that of a field of EngineSettings.
+_ROUND_TABLES: Mapping[str, type] = {
+    "filters": FilterSettings,
+    "limits": LimitSettings,
+    "splitting": SplitSettings,
+    "throttling": AdviceSettings,
+}
 #: Tables of the processes that run without Spark.
 _BESIDE_THE_JOB: Mapping[str, type] = {"pulsar": PulsarSettings, "collector": CollectorSettings, "executor": ExecutorSettings}
 
@@ -52,15 +65,40 @@ class _Shedding:
     mode: Annotated[Mode, Setting("`parity`: exactly as Pulsar's class, defects included; `fixed`: with its known defects repaired")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Which rule names destinations; the rules' own settings are the tables beside this key."""
+
+    strategy: Annotated[
+        Literal["?"],
+        Setting(
+            "The rule that names destinations; auto: the one Pulsar's users run beside the shedding strategy; none: Pulsar places",
+            pulsar="loadBalancerLoadPlacementStrategy",
+        ),
+    ]
+
+
 def sections() -> Mapping[str, type]:
     """Dotted table name → the class its keys build, in the order people read them."""
     strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
-    return {"round": RoundSettings, "weights": Weights, **strategies, **nested(JobSettings), "job": JobSettings, **_BESIDE_THE_JOB}
+    placements = {f"placement.{name}": entry.settings for name, entry in PLACERS.items()}
+    return {
+        "round": RoundSettings,
+        "weights": Weights,
+        **strategies,
+        "placement": DestinationSettings,
+        **placements,
+        **_ROUND_TABLES,
+        **nested(JobSettings),
+        "job": JobSettings,
+        **_BESIDE_THE_JOB,
+    }
 
 
 def all_leaves() -> tuple[Leaf, ...]:
     """Every setting there is."""
     found = {section: list(leaves_of(cls, section)) for section, cls in sections().items()}
+    found["placement"] = [_placement(), *found["placement"]]
     ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(), **found}
     return tuple(leaf for group in ordered.values() for leaf in group)
 
@@ -99,6 +137,12 @@ def _choice() -> list[Leaf]:
         dataclasses.replace(strategy, kind=names, default=defaults.strategy),
         dataclasses.replace(mode, default=defaults.mode),
     ]
+
+
+def _placement() -> Leaf:
+    (strategy,) = leaves_of(_Placement, "placement")
+    names: Any = Literal[("auto", "none", *PLACERS)]
+    return dataclasses.replace(strategy, kind=names, default=EngineSettings().placement)
 
 
 def _setting(hint: Any) -> Setting | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,9 @@ from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings, admission_rules
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import parse_topic
-from strategies.engine import EngineSettings
+from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
-from strategies.shedding.registry import shedder
+from strategies.shedding.registry import entry_of
 from streaming.settings import JobSettings
 
 
@@ -104,8 +105,7 @@ def _broken_rules(entries: Sequence[Entry]) -> list[str]:
     """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
     found: list[str] = []
     try:
-        engine = _engine(entries)
-        shedder(engine.strategy, engine.shedding, engine.weights, engine.mode)
+        Engine(_engine(entries))
     except SettingsError as error:
         found += error.complaints
     try:
@@ -135,7 +135,20 @@ def _engine(entries: Sequence[Entry]) -> EngineSettings:
         shedding=_build(f"shedding.{name}", entries),
         weights=_build("weights", entries),
         round=_build("round", entries),
+        placement=values["placement.strategy"],
+        placing=_placing(values["placement.strategy"], name, entries),
+        destinations=_build("placement", entries),
+        filters=_build("filters", entries),
+        limits=_build("limits", entries),
+        splitting=_build("splitting", entries),
+        throttling=_build("throttling", entries),
     )
+
+
+def _placing(placement: str, shedding: str, entries: Sequence[Entry]) -> object | None:
+    """The settings of the placement that will run."""
+    name = entry_of(shedding).placement if placement == "auto" else placement
+    return None if name == "none" else _build(f"placement.{name}", entries)
 
 
 def _job(entries: Sequence[Entry]) -> JobSettings:
@@ -145,5 +158,8 @@ def _job(entries: Sequence[Entry]) -> JobSettings:
 
 
 def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
-    values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section}
-    return sections()[section](**values, **more)
+    """What a table builds; a key that chooses among classes is none of theirs."""
+    cls = sections()[section]
+    known = {field.name for field in dataclasses.fields(cls)}
+    values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}
+    return cls(**values, **more)

@@ -19,9 +19,10 @@ from strategies.filters.topic_count import no_room_for, too_many_topics, topics_
 from strategies.filters.versions import VersionError, draining, not_newest, not_newest_known, other_load_manager
 from strategies.settings import Mode, Setting
 
-LoadManager = Literal["modular", "extensible"]
+LoadManager = Literal["auto", "modular", "extensible"]
 
 CLASS_OF = {
+    "auto": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
 }
@@ -32,9 +33,11 @@ _SYSTEM = "pulsar/system"
 class FilterSettings:
     """Which brokers may take a bundle at all, with Pulsar's defaults."""
 
+    enabled: Annotated[bool, Setting("Whether policies and filters are asked at all; without them only settling brokers are spared")] = True
     load_manager: Annotated[
-        LoadManager, Setting("Which load manager the brokers run; it decides the filters, their order, and how they count")
-    ] = "modular"
+        LoadManager,
+        Setting("Which load manager the brokers run; it decides the filters, their order, and how they count; auto: that of the strategy"),
+    ] = "auto"
     max_topics: Annotated[
         int, Setting("A broker may not serve more topics than this", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
     ] = 50_000
@@ -110,14 +113,21 @@ class Filters:
 
     def allowed(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
         """Which of these live brokers may take the bundle. Never raises on a legal input."""
+        if not self.settings.enabled:
+            refused = _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
+            return Allowed(remaining(brokers, refused), refused, tuple(brokers))
         if self.mode == "fixed":
             return self._fixed(subject, brokers, fleet)
         return (
-            self._modular(subject, brokers, fleet) if self.settings.load_manager == "modular" else self._extensible(subject, brokers, fleet)
+            self._extensible(subject, brokers, fleet)
+            if self.settings.load_manager == "extensible"
+            else self._modular(subject, brokers, fleet)
         )
 
     def must_stay(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Refusal | None:
         """Why the bundle must not leave its source, whatever place could be found for it; None when it may. Reads on from the bundle."""
+        if not self.settings.enabled:
+            return None
         source = subject.source or ""
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
         elsewhere = remaining([broker for broker in brokers if broker != source], policy)
@@ -168,7 +178,7 @@ class Filters:
             screen.drop(not_newest_known(screen.left, facts))
         self._spread(screen, subject, fleet)
         self._crowd(screen, subject, fleet)
-        if self.settings.load_manager == "modular" and self.settings.distribute_evenly:
+        if self.settings.load_manager != "extensible" and self.settings.distribute_evenly:
             counted = _bundles_of(subject.namespace, [*screen.left, *([subject.source] if subject.source else [])], fleet)
             screen.drop(no_less_even(screen.left, counted, subject.source))
         return screen.answer(remaining(brokers, policy))

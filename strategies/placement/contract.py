@@ -11,8 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from strategies.bundle_loads import RATE_IN, RATE_OUT
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import RATE_IN, RATE_OUT, BrokerLoad, Evidence, Memory
+from strategies.model import BrokerLoad, Evidence, Memory
 
 Row = tuple[float, float, float, float]
 

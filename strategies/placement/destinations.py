@@ -38,12 +38,16 @@ class DestinationSettings:
 
 @dataclass(frozen=True)
 class DestinationRules:
-    """By what destinations are named."""
+    """By what destinations are named. `placer`: None where Pulsar places what leaves without a destination.
 
-    placer: Placer
+    `balances_usage`: the shedding rule evens usage out, so a move that only shifts the peak is none (a rule that evens traffic out may).
+    """
+
+    placer: Placer | None
     filters: Filters
     settings: DestinationSettings
     weights: Weights
+    balances_usage: bool = True
 
     @property
     def mode(self) -> Mode:
@@ -71,7 +75,7 @@ class Destinations:
         if rules.mode == "fixed":
             for move in on_the_way:
                 self._ledger.count(move)
-        self.memory = rules.placer.open_round(self._judged(), memory)
+        self.memory = memory if rules.placer is None else rules.placer.open_round(self._ledger.candidates(), memory)
 
     def name(self, decision: Decision) -> Decision | Skip:
         """The decision with its destination, or why its bundle stays. Never raises on a legal view."""
@@ -90,7 +94,7 @@ class Destinations:
     @property
     def _asks_first(self) -> bool:
         """The extensible load manager has no check of its own before it looks for a destination."""
-        return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager == "modular"
+        return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
 
     def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
         """Why this broker must not take the bundle; None when it may."""
@@ -100,6 +104,15 @@ class Destinations:
             return None
         return allowed.refused.get(destination, Refusal("not-there", "is not among the brokers of this round"))
 
+    def takers(self, bundle: str, source: str) -> tuple[str, ...]:
+        """The brokers that may take the bundle."""
+        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
+
+    def relieving(self, bundle: str, source: str) -> tuple[str, ...]:
+        """Those of them that would be less full with it than the source is now."""
+        return tuple(broker for broker in self.takers(bundle, source) if broker != source and self._relieves(bundle, source, broker))
+
     def _subject(self, bundle: str, source: str, averages: Averages) -> Subject:
         """A bundle that no report lists may still have a topic count in the policies."""
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
@@ -108,7 +121,7 @@ class Destinations:
     def _named(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         if self._rules.mode == "fixed":
             return self._fixed(decision, allowed, averages)
-        if self._rules.filters.settings.load_manager == "extensible":
+        if self._rules.placer is None or self._rules.filters.settings.load_manager == "extensible":
             return _as_decided(decision, allowed)
         return self._modular(decision, allowed, averages)
 
@@ -127,21 +140,26 @@ class Destinations:
         """A destination that was named and may take the bundle stays; one that the bundle would overload is passed over."""
         if decision.destination in allowed.brokers:
             return decision
-        if decision.destination is not None and self._rules.filters.settings.load_manager == "extensible":
+        if self._rules.placer is None or (decision.destination is not None and self._rules.filters.settings.load_manager == "extensible"):
             return _as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
-        if placement.chosen is not None and self._would_overload(decision, placement.chosen):
-            rest = tuple(broker for broker in allowed.brokers if not self._would_overload(decision, broker))
+        if placement.chosen is not None and self._would_not_help(decision, placement.chosen):
+            rest = tuple(broker for broker in allowed.brokers if not self._would_not_help(decision, broker))
             if not rest:
-                limit = self._rules.settings.overloaded_percent
-                text = f"would put every broker that may take it above {limit:g} %, and above {decision.source}"
-                return _skip(decision, Refusal("would-overload", text))
+                return _skip(decision, self._no_relief(decision))
             placement = self._place(decision, rest, averages)
         return _answer(decision, placement, allowed)
+
+    def _no_relief(self, decision: Decision) -> Refusal:
+        if self._rules.balances_usage:
+            return Refusal("no-relief", f"would make every broker that may take it as full as {decision.source}")
+        limit = self._rules.settings.overloaded_percent
+        return Refusal("would-overload", f"would put every broker that may take it above {limit:g} %, and above {decision.source}")
 
     def _place(self, decision: Decision, brokers: Sequence[str], averages: Averages) -> Placement:
         candidates: Mapping[str, Candidate | None] = {broker: self._ledger.candidate(broker) for broker in brokers}
         seed = seed_of(self._view.cluster, self._round, decision.bundle)
+        assert self._rules.placer is not None
         placement = self._rules.placer.place(Request(decision.bundle, averages, candidates, seed), self.memory)
         self.memory = placement.memory
         return placement
@@ -150,11 +168,15 @@ class Destinations:
         candidate = self._ledger.candidate(broker)
         return candidate is not None and candidate.usage > self._rules.settings.overloaded_percent / 100.0
 
-    def _would_overload(self, decision: Decision, broker: str) -> bool:
-        """A broker may be overloaded by a bundle only if its source is worse off even without it."""
-        source = self._ledger.candidate(decision.source)
+    def _would_not_help(self, decision: Decision, broker: str) -> bool:
+        """A broker may become fuller than its source only where usage is not what is evened out, and never be overloaded by that."""
         after = self._ledger.usage_with(broker, decision.bundle, decision.source)
-        return after > self._rules.settings.overloaded_percent / 100.0 and (source is None or after >= source.expected)
+        harmless = not self._rules.balances_usage and after <= self._rules.settings.overloaded_percent / 100.0
+        return not harmless and not self._relieves(decision.bundle, decision.source, broker)
+
+    def _relieves(self, bundle: str, source: str, broker: str) -> bool:
+        before = self._ledger.candidate(source)
+        return before is not None and self._ledger.usage_with(broker, bundle, source) < before.expected
 
     def _count(self, decision: Decision, averages: Averages) -> None:
         if self._rules.mode == "fixed":
@@ -163,9 +185,6 @@ class Destinations:
     def _fleet(self) -> Fleet:
         ledger = self._ledger
         return Fleet(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling)
-
-    def _judged(self) -> dict[str, Candidate]:
-        return self._ledger.candidates()
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:

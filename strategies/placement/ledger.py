@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from strategies.estimate import burdened, share_of_traffic
@@ -49,9 +49,9 @@ class Ledger:
             self._candidates[broker] = Candidate(load, usage, expected, dict(arriving), dict(leaving))
         return self._candidates[broker]
 
-    def candidates(self) -> dict[str, Candidate]:
-        """All brokers, in the order of the round."""
-        return {broker: known for broker in self._brokers if (known := self.candidate(broker)) is not None}
+    def candidates(self) -> Mapping[str, Candidate]:
+        """All brokers, in the order of the round; each looked at when somebody asks for it."""
+        return _Candidates(self, tuple(self._brokers))
 
     def averages(self, bundle: str, broker: str) -> Averages:
         """A bundle as the table of its broker has it; Pulsar's defaults for one that is not in it."""
@@ -116,6 +116,23 @@ class Ledger:
     def _forget(self, broker: str) -> None:
         self._candidates.pop(broker, None)
         self._served.pop(broker, None)
+
+
+class _Candidates(Mapping[str, Candidate]):
+    def __init__(self, ledger: Ledger, brokers: tuple[str, ...]) -> None:
+        self._ledger, self._brokers = ledger, brokers
+
+    def __getitem__(self, broker: str) -> Candidate:
+        found = self._ledger.candidate(broker)
+        if found is None:
+            raise KeyError(broker)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._brokers)
+
+    def __len__(self) -> int:
+        return len(self._brokers)
 
 
 def _row(values: list[float]) -> Row:

@@ -70,7 +70,7 @@ class AvgShedder:
                 skips += [] if together else [waiting_for_hits(pair, hits, self.settings)]
                 continue
             _forget(pair, high, low)
-            leaving, staying = self._relieve(pair, hits, view.cooling, {decision.bundle for decision in decisions})
+            leaving, staying = self._relieve(pair, hits, view, {decision.bundle for decision in decisions})
             decisions += leaving
             skips += staying
         planned = {decision.bundle: decision.destination or "" for decision in decisions}
@@ -114,14 +114,14 @@ class AvgShedder:
             elif broker.fresh and not close:
                 high[broker.broker] = high.get(broker.broker, 0) + 1
 
-    def _relieve(self, pair: Pair, hits: Hits, cooling: Collection[str], taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(self, pair: Pair, hits: Hits, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
         need = need_of(pair, self.settings)
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
         if ordinary_bundles(pair.over) <= 1:
             return [], [sole_bundle(pair)]
         loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, cooling, "fixed", taken)
+        found = candidates(loads, view, "fixed", taken)
         metric = column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))

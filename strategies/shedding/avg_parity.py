@@ -12,8 +12,9 @@ from hashlib import blake2b
 
 import numpy as np
 
+from strategies.bundle_loads import BundleLoads, Floats
 from strategies.java_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
-from strategies.model import BrokerLoad, BundleLoads, ClusterMemory, ClusterView, Decision, Floats, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, ClusterMemory, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.avg_rule import (
     AvgSettings,
@@ -147,7 +148,7 @@ class ParityAvgShedder:
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
         loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, ties.view.cooling, "parity")
+        found = candidates(loads, ties.view, "parity")
         metric = column(loads, need.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
         picked = ties.pick(names, metric, that_fit(need.amount))

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.model import BrokerLoad, Decision, Evidence, Floats, Skip
+from strategies.bundle_loads import Floats
+from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.wording import SPELLED_OUT, broker_skips, mib, msgs
 

@@ -11,8 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from strategies.bundle_loads import BundleLoads, Floats, Ints
 from strategies.java_order import copied_order, double_keys
-from strategies.model import BrokerLoad, BundleLoads, ClusterView, Floats, Ints, Skip
+from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Mode
 from strategies.system_bundles import is_system_bundle
 
@@ -28,14 +29,20 @@ class Candidates:
     cooling: tuple[str, ...]
     system: tuple[str, ...]
     taken: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
 
-def candidates(loads: BundleLoads, cooling: Collection[str], mode: Mode, taken: Collection[str] = ()) -> Candidates:
-    """The common candidate list, in table order. `taken`: bundles that were picked already, in the same round, from another broker."""
+def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collection[str] = ()) -> Candidates:
+    """The common candidate list, in table order. `taken`: bundles that were picked already, in the same round, from another broker.
+
+    Java's shedders do not know excluded namespaces: what they pick of them is left out afterwards, so parity mode looks at cooling only.
+    """
+    cooling, is_excluded = view.cooling, view.is_excluded if mode == "fixed" else _nothing
     movable: list[int] = []
     resting: list[str] = []
     system: list[str] = []
     gone: list[str] = []
+    excluded: list[str] = []
     for row, name in enumerate(loads.names):
         if is_system_bundle(name, mode):
             system.append(name)
@@ -43,9 +50,11 @@ def candidates(loads: BundleLoads, cooling: Collection[str], mode: Mode, taken: 
             resting.append(name)
         elif name in taken:
             gone.append(name)
+        elif is_excluded(name):
+            excluded.append(name)
         else:
             movable.append(row)
-    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone))
+    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone), tuple(excluded))
 
 
 def column(loads: BundleLoads, metric: str) -> Floats:
@@ -134,8 +143,13 @@ def must_stay(broker: str, found: Candidates) -> list[Skip]:
     return [
         *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
         *bundles_left_alone(broker, "cooling-down", "it was moved a short while ago and its cool-down is not over", found.cooling),
+        *bundles_left_alone(broker, "excluded-namespace", "its namespace is one of those that stay", found.excluded),
         *bundles_left_alone(broker, "already-leaving", "another broker reports it too and lets it go in this round", found.taken),
     ]
+
+
+def _nothing(_: str) -> bool:
+    return False
 
 
 def _tie_matters(keys: Ints, picked: list[int]) -> bool:

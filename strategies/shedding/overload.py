@@ -43,7 +43,7 @@ class OverloadShedder:
         decisions: list[Decision] = []
         for usage, broker in judged[: len(judged) - len(cool)]:
             taken = {decision.bundle for decision in decisions}
-            leaving, staying = self._relieve(broker, Room(usage, lowest), view.cooling, taken)
+            leaving, staying = self._relieve(broker, Room(usage, lowest), view, taken)
             decisions += leaving
             skips += staying
         return Shedding(tuple(decisions), gathered(skips), memory)
@@ -62,12 +62,10 @@ class OverloadShedder:
         judged.sort(key=lambda one: -one[0])
         return judged, [*unusable(lost), *settling(waiting)]
 
-    def _relieve(
-        self, broker: BrokerLoad, room: Room, cooling: Collection[str], taken: Collection[str]
-    ) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(self, broker: BrokerLoad, room: Room, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
         minimum = broker.figures.traffic.msg_throughput * (room.usage - self.settings.threshold_percent / 100 + MARGIN)
         if not minimum > 0 or not isfinite(minimum):
             return [], [nothing_to_shed(broker.broker, room.usage, minimum)]
         if room.lowest is None:
             return [], [nobody_to_take(broker.broker, room.usage)]
-        return relieve(broker, room, overloaded(room.usage, minimum, self.settings), cooling, taken)
+        return relieve(broker, room, overloaded(room.usage, minimum, self.settings), view, taken)

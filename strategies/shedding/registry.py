@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from strategies.errors import SettingsError
 from strategies.settings import Mode, Weights
@@ -28,13 +28,19 @@ from strategies.shedding.uniform_rule import UniformSettings
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A strategy: its name, the class of Pulsar it comes from, a sentence, its settings class, and how to build it."""
+    """A strategy: its name, the class of Pulsar it comes from, a sentence, its settings class, and how to build it.
+
+    `placement`: the one that Pulsar's users run beside it; `load_manager`: the one it belongs to; `balances`: what it evens out.
+    """
 
     name: str
     pulsar_class: str
     summary: str
     settings: type
     build: Callable[[Any, Weights, Mode], Shedder]
+    placement: str = "least_long_term_rate"
+    load_manager: Literal["modular", "extensible"] = "modular"
+    balances: Literal["usage", "traffic"] = "usage"
 
 
 def _threshold(settings: ThresholdSettings, weights: Weights, mode: Mode) -> Shedder:
@@ -76,6 +82,7 @@ SHEDDERS: Mapping[str, Entry] = MappingProxyType(
                 "The fullest broker is paired with the emptiest and hands part of the difference over once they were apart for long.",
                 AvgSettings,
                 _avg,
+                placement="avg",
             ),
             Entry(
                 "overload",
@@ -90,6 +97,7 @@ SHEDDERS: Mapping[str, Entry] = MappingProxyType(
                 "The broker with most traffic gives a part of its lead over the one with least.",
                 UniformSettings,
                 _uniform,
+                balances="traffic",
             ),
             Entry(
                 "transfer",
@@ -97,17 +105,25 @@ SHEDDERS: Mapping[str, Entry] = MappingProxyType(
                 "When usage is spread too far for long enough, the fullest brokers give bundles to the emptiest, or swap with them.",
                 TransferSettings,
                 _transfer,
+                placement="least_resource_usage_extensible",
+                load_manager="extensible",
             ),
         )
     }
 )
 
 
-def shedder(name: str, settings: object | None, weights: Weights, mode: Mode) -> Shedder:
-    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
+def entry_of(name: str) -> Entry:
+    """What is known of a strategy. Raises SettingsError for a name nobody knows."""
     entry = SHEDDERS.get(name)
     if entry is None:
         raise SettingsError([f"shedding.strategy: {name!r} is not known; choose one of {', '.join(SHEDDERS)}"])
+    return entry
+
+
+def shedder(name: str, settings: object | None, weights: Weights, mode: Mode) -> Shedder:
+    """The strategy called `name`; `settings` None means its defaults. Raises SettingsError for a name or settings that do not fit."""
+    entry = entry_of(name)
     chosen = entry.settings() if settings is None else settings
     if not isinstance(chosen, entry.settings):
         raise SettingsError([f"shedding.{name}: settings of {type(chosen).__name__} belong to another strategy"])

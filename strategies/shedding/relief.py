@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from strategies.model import BrokerLoad, Decision, Evidence, Skip
+from strategies.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,
@@ -50,7 +50,7 @@ def relieve_as_java(broker: BrokerLoad, reason: Reason, ties: JavaTies) -> tuple
     """Heaviest first until the minimum is covered, at least one, in Java's order; and why the rest stays."""
     if broker.figures.bundle_count <= 1:
         return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
-    loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
+    loads, found = broker.bundles, candidates(broker.bundles, ties.view, "parity")
     throughput = column(loads, "msg_throughput")[list(found.rows)]
     names = [loads.names[row] for row in found.rows]
     picked = ties.pick(names, throughput, at_least(reason.minimum))
@@ -69,16 +69,14 @@ class Room:
     lowest: float | None
 
 
-def relieve(
-    broker: BrokerLoad, room: Room, reason: Reason, cooling: Collection[str], taken: Collection[str]
-) -> tuple[list[Decision], list[Skip]]:
+def relieve(broker: BrokerLoad, room: Room, reason: Reason, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
     """The same without known defects: only bundles that relieve somebody, and none that turns the imbalance round."""
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, count)]
     usage, lowest = room.usage, room.lowest
     if lowest is None or lowest >= usage:
         return [], [nobody_to_take(broker.broker, usage)]
-    loads, found = broker.bundles, candidates(broker.bundles, cooling, "fixed", taken)
+    loads, found = broker.bundles, candidates(broker.bundles, view, "fixed", taken)
     evening = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}

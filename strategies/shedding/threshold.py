@@ -133,7 +133,7 @@ class ThresholdShedder:
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(source.name, minimum, self.settings)]
         reason = above_average(source.ewma, judged.mean, minimum, self.settings)
-        return relieve(source.load, Room(source.usage, judged.lowest), reason, view.cooling, taken)
+        return relieve(source.load, Room(source.usage, judged.lowest), reason, view, taken)
 
     def _lower_pass(self, judged: _Judged, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
         """The fullest broker gives when another one is far below the mean, in both measures, and nothing is under way."""
@@ -150,7 +150,7 @@ class ThresholdShedder:
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(fullest.name, minimum, self.settings)]
         reason = lower_boundary(fullest.ewma, judged.mean, minimum, self.settings)
-        return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view.cooling, ())
+        return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view, ())
 
 
 def _excess(standing: _Standing, judged: _Judged) -> float:

@@ -7,22 +7,23 @@ The top list of a broker is the one its own report would hold (`topk`), read onl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite
 
 import numpy as np
 
-from strategies.filters.policies import PoliciesView
+from strategies.filters.contract import namespace_of
 from strategies.model import BrokerLoad, BrokerMemory, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
 from strategies.shedding.recall import gave_at, only_active_ewmas, with_transfers
 from strategies.shedding.transfer import judge
 from strategies.shedding.transfer_parity import judge_as_java
-from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict
+from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict, transferable
 from strategies.shedding.wording import broker_skips, mib, points, settling, unusable
-from strategies.topk import TopFault, TopSettings, top_bundles
+from strategies.topk import TopFault, TopSettings, has_policies, top_bundles
 from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
 _NOTHING = BrokerMemory()
@@ -53,16 +54,28 @@ class LiveTransferShedder:
         """One round. In fixed mode the order of brokers and bundles in the view does not matter."""
         usages, skips = self._judged(view)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
-        tops = _Tops(judged, self.settings, self.mode)
+        tops = _Tops(judged, view, self.settings, self.mode)
         entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms, self.mode) for broker in judged}
         gave = gave_at(memory)
-        stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave)
+        stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view))
         verdict = self._verdict(stores, memory.cluster.hits, fresh=any(broker.fresh for broker in judged))
         cooling = {broker: since for broker, since in gave.items() if broker not in verdict.over}
         memory = with_transfers(memory, averages, cooling | {move.source: view.now_ms for move in verdict.moves})
         memory = Memory(memory.brokers, replace(memory.cluster, hits=verdict.hits))
-        decisions = tuple(_decision(move, stores, verdict) for move in verdict.moves)
+        decisions = tuple(_exchanges(verdict.moves, [_decision(move, stores, verdict) for move in verdict.moves]))
         return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
+
+    def _may_move(self, view: ClusterView) -> Callable[[str, str, str], bool]:
+        """Whether bundle, source and destination may be put together."""
+        if view.takers is None:
+            return lambda bundle, source, destination: not view.is_excluded(bundle)
+        takers, has_rules = view.takers, cache(lambda namespace: has_policies(namespace, view.policies))
+
+        def may_move(bundle: str, source: str, destination: str) -> bool:
+            rule = transferable(self.settings, lambda one: has_rules(namespace_of(one)), lambda one: takers(one, source))
+            return not view.is_excluded(bundle) and rule(bundle, source, destination)
+
+        return may_move
 
     def _judged(self, view: ClusterView) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
         """The brokers that take part, with their usages, and why the others do not."""
@@ -143,15 +156,18 @@ class LiveTransferShedder:
     def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: Verdict, tops: _Tops) -> list[Skip]:
         moving = {move.bundle for move in verdict.moves if move.source == broker.broker}
         taken = {move.bundle for move in verdict.moves} - moving
-        found = candidates(broker.bundles, view.cooling - moving, self.mode, taken)
+        found = candidates(broker.bundles, replace(view, cooling=view.cooling - moving), self.mode, taken)
         staying = [name for row in found.rows if (name := broker.bundles.names[row]) not in moving]
         offered = {top.bundle for top in tops.get(broker.broker, ())}
-        excluded = [name for name in staying if self.settings.is_excluded(name)]
-        light = [name for name in staying if name not in offered and name not in excluded]
-        rest = [name for name in staying if name in offered and name not in excluded]
+        excluded = [name for name in staying if self.settings.is_excluded(name) or view.is_excluded(name)]
+        staying = [name for name in staying if name not in excluded]
+        ruled = [] if self.settings.with_policies else [name for name in staying if has_policies(namespace_of(name), view.policies)]
+        light = [name for name in staying if name not in offered and name not in ruled]
+        rest = [name for name in staying if name in offered and name not in ruled]
         return [
             *must_stay(broker.broker, found),
             *bundles_left_alone(broker.broker, "excluded-namespace", "its namespace is one of those that stay", excluded),
+            *bundles_left_alone(broker.broker, "has-policies", "isolation or anti-affinity rules where its namespace lives", ruled),
             *bundles_left_alone(broker.broker, "not-among-the-heaviest", "it carries nothing, or others carry more", light),
             *bundles_left_alone(broker.broker, "not-needed", "what moves suffices, or its move would be too much", rest),
         ]
@@ -160,8 +176,8 @@ class LiveTransferShedder:
 class _Tops(Mapping[str, Sequence[TopBundle]]):
     """Top lists by broker, each made when somebody looks."""
 
-    def __init__(self, brokers: Sequence[BrokerLoad], settings: TransferSettings, mode: Mode) -> None:
-        self._brokers = {broker.broker: broker for broker in brokers}
+    def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
+        self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
         self._settings, self._mode = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), mode
         self._made: dict[str, tuple[TopBundle, ...]] = {}
 
@@ -181,8 +197,9 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
 
     def _make(self, broker: BrokerLoad) -> tuple[TopBundle, ...]:
         loads = broker.bundles
-        stats = BundleStats(loads.names, loads.current, loads.topics, loads.sessions)
-        rows = top_bundles(stats, PoliciesView(), self._settings, self._mode)
+        offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
+        stats = BundleStats(loads.names, np.where(offered[:, None], loads.current, 0.0), loads.topics, loads.sessions)
+        rows = top_bundles(stats, self._view.policies, self._settings, self._mode)
         with np.errstate(over="ignore", invalid="ignore"):
             throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
         return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
@@ -209,6 +226,19 @@ def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
         code, text = "overloaded", f"{spread}, and {move.source} is at {points(source.usage)}: {goes}"
     evidence = {**figures, "usage": source.usage, "bundle_throughput": move.throughput}
     return Decision(move.bundle, move.source, move.destination, code, text, evidence)
+
+
+def _exchanges(moves: Sequence[Move], decisions: Sequence[Decision]) -> Iterator[Decision]:
+    """What comes back makes room for the bundle that is named after it."""
+    back: list[Decision] = []
+    for move, decision in zip(moves, decisions, strict=True):
+        if move.swapped:
+            back.append(decision)
+        elif back:
+            yield from (replace(one, exchange=decision.bundle) for one in [*back, decision])
+            back = []
+        else:
+            yield decision
 
 
 def _spread(verdict: Verdict) -> tuple[str, Evidence]:

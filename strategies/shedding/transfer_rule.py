@@ -50,9 +50,8 @@ class TransferSettings:
         float,
         Setting("Above this usage a broker may be overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
     ] = 85.0
-    excluded_namespaces: Annotated[
-        str, Setting("Namespaces whose bundles stay, separated by commas", "", "loadBalancerSheddingExcludedNamespaces")
-    ] = ""
+    #: No setting: a round leaves out what `limits.excluded_namespaces` names before this rule sees it; Java's class does it itself.
+    excluded_namespaces: str = ""
     with_policies: Annotated[
         bool,
         Setting(

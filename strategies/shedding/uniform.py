@@ -52,7 +52,7 @@ class UniformLoadShedder:
         judged, left_out = _judged(view)
         outcome: dict[str, tuple[list[Decision], list[Skip]]] = {}
         for gap in filter(self._is_wide, self._gaps(list(judged.values()))):
-            outcome[gap.busiest] = self._relieve(judged[gap.busiest], gap, view.cooling)
+            outcome[gap.busiest] = self._relieve(judged[gap.busiest], gap, view)
             if outcome[gap.busiest][0]:
                 break
         decisions = [decision for leaving, _ in outcome.values() for decision in leaving]
@@ -78,12 +78,12 @@ class UniformLoadShedder:
             return 0 < self.settings.rate_difference_percent < (gap.most - least) * 100 / least
         return 0 < self.settings.throughput_ratio < gap.most / least
 
-    def _relieve(self, broker: BrokerLoad, gap: Gap, cooling: Collection[str]) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(self, broker: BrokerLoad, gap: Gap, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
         if (count := ordinary_bundles(broker)) <= 1:
             return [], [sole_bundle(gap, count)]
         if not gap.need >= self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
-        found, metric = candidates(broker.bundles, cooling, "fixed"), column(broker.bundles, gap.metric).tolist()
+        found, metric = candidates(broker.bundles, view, "fixed"), column(broker.bundles, gap.metric).tolist()
         movable = {broker.bundles.names[row]: metric[row] for row in found.rows}
         fitting = {name: load for name, load in movable.items() if 0 < load <= gap.need}
         names, limit = list(fitting), self.settings.max_bundles

@@ -12,8 +12,9 @@ from math import isnan
 
 import numpy as np
 
+from strategies.bundle_loads import Floats
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import BrokerLoad, ClusterView, Decision, Floats, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, candidates, column, must_stay
@@ -76,7 +77,7 @@ class ParityUniformLoadShedder:
             return [], [sole_bundle(gap, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
-        loads, found = broker.bundles, candidates(broker.bundles, ties.view.cooling, "parity")
+        loads, found = broker.bundles, candidates(broker.bundles, ties.view, "parity")
         metric = column(loads, gap.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
         slack = _OLD_SLACK if before(self.settings.pulsar_version, "4.1") else 0

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.model import BrokerLoad, Decision, Evidence, Floats, Skip
+from strategies.bundle_loads import Floats
+from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
 from strategies.shedding.wording import mib, msgs

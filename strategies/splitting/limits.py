@@ -11,7 +11,8 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.model import Evidence, Floats, Ints
+from strategies.bundle_loads import Floats, Ints
+from strategies.model import Evidence
 from strategies.settings import Mode, Setting
 from strategies.splitting.where import MIB, Algorithm, FlowSettings
 
@@ -23,6 +24,9 @@ REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
 class SplitSettings:
     """When a bundle is split, and by which algorithm."""
 
+    enabled: Annotated[
+        bool, Setting("Command splits; Pulsar's own splitting should then be off", pulsar="loadBalancerAutoBundleSplitEnabled")
+    ] = False
     algorithm: Annotated[Algorithm, Setting("Where a bundle is cut", pulsar="defaultNamespaceBundleSplitAlgorithm")] = (
         "range_equally_divide"
     )

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
 from strategies.filters.contract import namespace_of
 from strategies.java_order import concurrent_hash_map_order
-from strategies.model import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BrokerLoad, BundleLoads, Decision, Skip
+from strategies.model import BrokerLoad, Decision, Skip
 from strategies.settings import Mode
 from strategies.splitting.hashing import parse_bundle
 from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording

@@ -13,7 +13,8 @@ from math import fsum
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, ClusterMemory, ClusterView, Figures, Memory, Resource, Traffic
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.overload_rule import OverloadSettings

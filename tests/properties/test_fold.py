@@ -13,24 +13,9 @@ from hypothesis import strategies as st
 
 from sinks.outputs import event_row
 from strategies.averages import unpack_history
+from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
 from strategies.engine import Engine, EngineSettings
-from strategies.model import (
-    RATE_IN,
-    RATE_OUT,
-    THROUGHPUT_IN,
-    THROUGHPUT_OUT,
-    BrokerMemory,
-    BundleLoads,
-    Command,
-    Event,
-    Figures,
-    Outcome,
-    OutcomeReport,
-    Rejection,
-    Resource,
-    Round,
-    Traffic,
-)
+from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState, InMemoryStore

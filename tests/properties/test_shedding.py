@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.model import BrokerLoad, BrokerMemory, BundleLoads, ClusterView, Figures, Memory, Resource, Shedding, Traffic
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Figures, Memory, Resource, Shedding, Traffic
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder

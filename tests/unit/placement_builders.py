@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from strategies.bundle_loads import BundleLoads
 from strategies.filters.pipeline import Filters, FilterSettings, Fleet
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
-from strategies.model import BrokerLoad, BundleLoads, Figures, Memory, Resource, Traffic
+from strategies.model import BrokerLoad, Figures, Memory, Resource, Traffic
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request
 from strategies.settings import Mode, Weights
 from strategies.usage import weighted_usage

@@ -7,7 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from strategies.model import BrokerLoad, BundleLoads, BundleStats, Figures
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, BundleStats, Figures
 from strategies.splitting.hashing import topic_hash
 
 PREFIX = "persistent://t/ns/"

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from strategies.averages import first_history
-from strategies.model import BrokerLoad, BundleLoads, Figures
+from strategies.bundle_loads import BundleLoads
+from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings, bandwidth_limit
 from strategies.splitting.when import Splits, bundles_per_namespace, modular_splits

@@ -1,0 +1,126 @@
+"""Which of the bundles that shedding picked really leave, and for where: limits first, then policies, filters and placement.
+
+What is refused becomes a skip. In fixed mode a broker none of whose bundles may leave keeps its hit counts: it was due, and still is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from strategies.filters.contract import Refusal
+from strategies.limits.budget import Budget
+from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory, Shedding, Skip
+from strategies.placement.destinations import Destinations
+from strategies.settings import Mode
+from strategies.state import Gained
+
+_NOTHING = BrokerMemory()
+_ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
+
+
+@dataclass(frozen=True)
+class LeavingRules:
+    """By what a round refuses. `closed`: why nothing may leave now, if so; `is_excluded`: of a bundle's namespace."""
+
+    mode: Mode
+    budget: Budget
+    is_excluded: Callable[[str], bool]
+    gained: Mapping[str, Gained]
+    closed: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The bundles that leave, why others that were picked stay, and what to remember."""
+
+    kept: Mapping[str, Decision]
+    skips: tuple[Skip, ...]
+    memory: Memory
+    rules: LeavingRules
+
+
+def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: Destinations, rules: LeavingRules) -> Leaving:
+    """In the order of the decisions; those of one exchange leave together or not at all."""
+    before = destinations.memory
+    destinations.memory = shedding.memory
+    gate = _Gate(brokers, destinations, rules)
+    for _, group in groupby(enumerate(shedding.decisions), key=lambda one: one[1].exchange or one[0]):
+        gate.decide([decision for _, decision in group])
+    memory = destinations.memory
+    if rules.mode == "fixed":
+        memory = _still_due(before, memory, shedding.decisions, gate.kept)
+    return Leaving(gate.kept, tuple(gate.skips), memory, rules)
+
+
+@dataclass
+class _Gate:
+    """What was let through so far, and what was not."""
+
+    brokers: Mapping[str, BrokerLoad]
+    destinations: Destinations
+    rules: LeavingRules
+    kept: dict[str, Decision] = field(default_factory=dict)
+    skips: list[Skip] = field(default_factory=list)
+
+    def decide(self, together: Sequence[Decision]) -> None:
+        throughputs = [self._throughput(decision) for decision in together]
+        refused = {decision.bundle: why for decision in together if (why := self._refused(decision, alone=len(together) == 1)) is not None}
+        over = None if refused else self.rules.budget.refuses(throughputs)
+        if refused or over is not None:
+            for decision in together:
+                self._stay(decision, refused.get(decision.bundle) or over or _ALONE)
+            return
+        for decision, throughput in zip(together, throughputs, strict=True):
+            named = self.destinations.name(decision)
+            if isinstance(named, Skip):
+                self.skips.append(named)
+            else:
+                self.kept[decision.bundle] = named
+                self.rules.budget.spend([throughput])
+
+    def _refused(self, decision: Decision, *, alone: bool) -> Refusal | None:
+        if self.rules.closed is not None:
+            return self.rules.closed
+        if self.rules.is_excluded(decision.bundle):
+            return Refusal("excluded-namespace", "belongs to a namespace that stays")
+        elsewhere = self._elsewhere(decision)
+        if elsewhere is not None:
+            return Refusal("on-two-brokers", f"is reported by {elsewhere} too: it is moving already")
+        if alone or decision.destination is None:
+            return None
+        return self.destinations.refusal(decision.bundle, decision.source, decision.destination)
+
+    def _elsewhere(self, decision: Decision) -> str | None:
+        """The other broker of a bundle that two brokers report; a round must not order one bundle twice, ids stand for one command."""
+        if decision.bundle in self.kept:
+            return self.kept[decision.bundle].source
+        gained = self.rules.gained.get(decision.bundle)
+        return None if gained is None or gained.broker == decision.source else gained.broker
+
+    def _throughput(self, decision: Decision) -> float:
+        """bytes/s, by the short-term average."""
+        table = self.brokers[decision.source].bundles
+        return float(table.msg_throughput[table.names.index(decision.bundle)]) if decision.bundle in table.names else 0.0
+
+    def _stay(self, decision: Decision, why: Refusal) -> None:
+        self.skips.append(Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source))
+
+
+def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]) -> Memory:
+    """What to remember: brokers that were due and gave nothing are as far as they were."""
+    gave = {decision.source for decision in kept.values()}
+    waiting = [decision for decision in decisions if decision.source not in gave]
+    if not waiting:
+        return after
+    brokers = dict(after.brokers)
+    involved = {name for decision in waiting for name in (decision.source, decision.destination) if name is not None}
+    for name in involved - gave - {decision.destination for decision in kept.values()}:
+        old = before.brokers.get(name, _NOTHING)
+        due = replace(brokers.get(name, _NOTHING), hit_high=old.hit_high, hit_low=old.hit_low, gave_at_ms=old.gave_at_ms)
+        brokers.pop(name, None)
+        if due != _NOTHING:
+            brokers[name] = due
+    cluster = after.cluster if kept else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
+    return Memory(brokers, cluster)

@@ -1,0 +1,60 @@
+"""When an operator allows bundles to move: times of day, on all days or on some."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strategies.errors import SettingsError
+from strategies.limits.names import patterns
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY_MIN = 24 * 60
+#: The first of January 1970 was a Thursday.
+_EPOCH_DAY = 3
+_DAY = "|".join(_DAYS)
+_WINDOW = re.compile(rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `begin` up to, but without, `end` (minutes of the day); what reaches over midnight belongs to the day it begins on."""
+
+    days: frozenset[int]
+    begin: int
+    end: int
+
+    def holds(self, day: int, minute: int) -> bool:
+        """Whether this minute of this day of the week (Monday is 0) lies inside."""
+        if self.begin < self.end:
+            return day in self.days and self.begin <= minute < self.end
+        return (day in self.days and minute >= self.begin) or ((day - 1) % 7 in self.days and minute < self.end)
+
+
+def read_windows(text: str, path: str) -> tuple[Window, ...]:
+    """The windows of a setting; none for an empty one. Raises SettingsError that begins with `path`."""
+    found = [(entry, _WINDOW.fullmatch(entry)) for entry in patterns(text)]
+    wrong = [entry for entry, match in found if match is None]
+    if wrong:
+        raise SettingsError([f"{path}: {entry!r} is no window; write it as 22:00-06:00 or Mon-Fri 22:00-06:00" for entry in wrong])
+    return tuple(_window(match) for _, match in found if match is not None)
+
+
+def is_open(windows: Sequence[Window], now_ms: int, utc_offset_minutes: int = 0) -> bool:
+    """Whether one of the windows holds this instant; without windows all do."""
+    day, minute = divmod(now_ms // 60_000 + utc_offset_minutes, _DAY_MIN)
+    return not windows or any(window.holds((day + _EPOCH_DAY) % 7, minute) for window in windows)
+
+
+def _window(match: re.Match[str]) -> Window:
+    first, last, begin_h, begin_min, end_h, end_min = match.groups()
+    end = _DAY_MIN if end_h is None else int(end_h) * 60 + int(end_min)
+    return Window(_days(first, last), int(begin_h) * 60 + int(begin_min), end)
+
+
+def _days(first: str | None, last: str | None) -> frozenset[int]:
+    if first is None:
+        return frozenset(range(7))
+    begin, end = _DAYS.index(first), _DAYS.index(last or first)
+    return frozenset((begin + step) % 7 for step in range((end - begin) % 7 + 1))

@@ -1,0 +1,119 @@
+"""Who takes part in a round, and how the cluster looks to those that decide: trusted figures, moves under way counted as done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from strategies.averages import unpack_history
+from strategies.bundle_loads import BundleLoads, no_bundles
+from strategies.estimate import burdened
+from strategies.filters.policies import PoliciesView, read_policies
+from strategies.limits.names import matcher, of_namespaces
+from strategies.model import BrokerLoad, ClusterView, Figures, Skip
+from strategies.placement.contract import UNKNOWN, Averages
+from strategies.placement.ledger import Ledger, Move
+from strategies.round_input import RoundInput, Rules
+from strategies.state import Departed, InFlight
+from strategies.store import BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """Brokers that take part; those whose figures are too old, with the reason; and what else is left alone."""
+
+    live: tuple[BrokerState, ...]
+    stale: dict[str, str]
+    skips: tuple[Skip, ...]
+
+
+def screen(given: RoundInput, rules: Rules) -> Screened:
+    """Brokers whose figures may be trusted now, without those that the operator leaves out."""
+    live, stale, excluded = list[BrokerState](), dict[str, str](), list[str]()
+    is_excluded = matcher(rules.limits.excluded_brokers)
+    for broker in given.brokers:
+        age = given.now_ms - broker.reported_at_ms
+        if is_excluded(broker.broker):
+            excluded.append(broker.broker)
+        elif broker.reported_at_ms < 0:
+            stale[broker.broker] = "no load figures yet"
+        elif age > rules.round.stale_after_ms:
+            why = given.missing.get(broker.broker)
+            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old" + (f" ({why})" if why else "")
+        else:
+            live.append(broker)
+    text = "limits.excluded_brokers names it: it neither gives nor takes, and no mean counts it"
+    skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
+    skips += [Skip("cluster", (given.cluster,), "unreadable-policies", why) for why in policies_of(given).complaints]
+    return Screened(tuple(live), stale, tuple(skips))
+
+
+def policies_of(given: RoundInput) -> PoliciesView:
+    """The cluster's policies; the same text is read once."""
+    return _read(given.policies)
+
+
+def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
+    """The cluster as the strategies see it."""
+    figures = {state.broker: state.figures for state in live}
+    if rules.mode == "fixed":
+        figures = _as_if_arrived(figures, given.in_flight)
+    brokers = tuple(
+        BrokerLoad(
+            broker=state.broker,
+            figures=figures[state.broker],
+            load_bundles=_table_reader(given, state.broker),
+            fresh=state.sampled_round == given.number,
+            settling=rules.mode == "fixed" and state.sampled_at_ms <= state.judged_after_ms,
+            summary=state.table,
+            reported_at_ms=state.reported_at_ms,
+        )
+        for state in live
+    )
+    is_excluded = of_namespaces(rules.limits.excluded_namespaces)
+    return ClusterView(given.cluster, given.now_ms, brokers, frozenset(given.cooling), is_excluded=is_excluded, policies=policies_of(given))
+
+
+def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Move]:
+    """The moves under way. Figures count them already, lists of bundles and topics do not."""
+    ledger = Ledger(view.brokers, rules.destinations.weights)
+    moves = []
+    for bundle, move in given.in_flight.items():
+        averages = ledger.averages(bundle, move.source)
+        if averages is UNKNOWN and bundle in given.departed:
+            averages = _departed(given.departed[bundle], view.policies.topics.get(bundle, 0))
+        moves.append(Move(bundle, move.source, move.destination, averages, shown=True))
+    return moves
+
+
+def _departed(gone: Departed, topics: int) -> Averages:
+    row = gone.row
+    return Averages((row[0], row[1], row[2], row[3]), (row[4], row[5], row[6], row[7]), int(row[8]), int(row[9]), topics)
+
+
+@lru_cache(maxsize=64)
+def _read(snapshot: str | None) -> PoliciesView:
+    return read_policies(snapshot)
+
+
+def _table_reader(given: RoundInput, broker: str) -> Callable[[], BundleLoads]:
+    def read() -> BundleLoads:
+        table = given.read_table(broker)
+        return no_bundles() if table is None else unpack_history(table).loads()
+
+    return read
+
+
+def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
+    """Figures with every commanded move that no report shows yet counted as done: who acts twice on one imbalance over-unloads."""
+    result = dict(figures)
+    for move in in_flight.values():
+        source = figures.get(move.source)
+        if source is None:
+            continue
+        if not move.left:
+            result[move.source] = burdened(result[move.source], source, -move.load)
+        if move.destination in result:
+            result[move.destination] = burdened(result[move.destination], source, move.load)
+    return result

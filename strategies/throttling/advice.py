@@ -1,0 +1,125 @@
+"""A dispatch limit for the hot bundle that can neither be moved nor split: advice, which nobody follows unless told to.
+
+Nothing in Pulsar does this. The limit is meant for every topic of the bundle, as Pulsar's policies set it, and its size follows from one
+assumption: that usage falls as the broker's traffic does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Annotated
+
+from strategies.bundle_loads import RATE_OUT, THROUGHPUT_OUT
+from strategies.filters.contract import namespace_of
+from strategies.model import BrokerLoad, ClusterView, Decision, Scalar
+from strategies.settings import Setting
+from strategies.splitting.limits import SplitSettings
+from strategies.splitting.when import stays_whole
+
+_MIB = 1024 * 1024
+#: No advice goes further down than to this part of what a bundle dispatches now.
+_LEAST = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceSettings:
+    """When a dispatch limit is advised."""
+
+    advise: Annotated[bool, Setting("Advise a dispatch limit for a hot bundle that can neither be moved nor split (fixed mode)")] = True
+    above_percent: Annotated[
+        float,
+        Setting(
+            "Only for bundles of brokers that are fuller than this",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=1,
+            le=100_000,
+        ),
+    ] = 85.0
+    repeat_ms: Annotated[int, Setting("The same bundle is not mentioned again for this long", "ms", ge=0, le=604_800_000)] = 3_600_000
+    per_round: Annotated[int, Setting("Advice that one round gives at most, fullest brokers first", "commands", ge=0, le=1000)] = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A decision without destination, and the limits it advises, by Pulsar's names."""
+
+    decision: Decision
+    limits: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What else could be done for a bundle.
+
+    `busy`: brokers that other commands relieve already; `advised`: bundle → when it was mentioned.
+    """
+
+    relieving: Callable[[str, str], Collection[str]]
+    bundles_in: Callable[[str], int]
+    splits: SplitSettings
+    busy: Collection[str]
+    advised: Mapping[str, int]
+
+
+def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settings: AdviceSettings) -> tuple[Advice, ...]:
+    """The advice of one round. `usage`: of the view's brokers, as fractions."""
+    if len(view.brokers) < 2:
+        return ()
+    limit = settings.above_percent / 100
+    full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in ways.busy]
+    found: list[Advice] = []
+    for broker in sorted(full, key=lambda one: (-usage[one.broker], one.broker)):
+        if len(found) >= settings.per_round:
+            break
+        row = _hottest(broker, view)
+        if row is None or broker.bundles.names[row] in ways.advised or _can_be_helped(broker, row, ways):
+            continue
+        advice = _advice(broker, row, usage[broker.broker], limit)
+        if advice is not None:
+            found.append(advice)
+    return tuple(found)
+
+
+def _hottest(broker: BrokerLoad, view: ClusterView) -> int | None:
+    table = broker.bundles
+    loads = table.msg_throughput.tolist()
+    rows = [row for row, name in enumerate(table.names) if isfinite(loads[row]) and loads[row] > 0 and not view.is_excluded(name)]
+    return min(rows, key=lambda row: (-loads[row], table.names[row]), default=None)
+
+
+def _can_be_helped(broker: BrokerLoad, row: int, ways: Ways) -> bool:
+    """System bundles are nobody's to throttle either."""
+    bundle = broker.bundles.names[row]
+    whole = stays_whole(bundle, broker.broker)
+    if whole is not None and whole.code == "system-bundle":
+        return True
+    divisible = whole is None and int(broker.bundles.topics[row]) > 1
+    return (divisible and ways.bundles_in(namespace_of(bundle)) < ways.splits.max_bundles) or bool(ways.relieving(bundle, broker.broker))
+
+
+def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice | None:
+    table, total = broker.bundles, broker.figures.traffic.msg_throughput
+    out, rate = float(table.short[row, THROUGHPUT_OUT]), float(table.short[row, RATE_OUT])
+    if not (isfinite(usage) and isfinite(total) and isfinite(rate) and total > 0 and out > 0):
+        return None
+    reduced = max(out - total * (usage - limit) / usage, out * _LEAST)
+    after = usage * (1 - min(1.0, (out - reduced) / total))
+    topics = max(1, int(table.topics[row]))
+    per_msg, per_byte = max(1, int(rate * reduced / out / topics)), max(1, int(reduced / topics))
+    share = float(table.msg_throughput[row]) / total
+    text = (
+        f"{broker.broker} is at {100 * usage:.1f} %, and {share:.0%} of its traffic goes through this bundle, which can neither be moved "
+        f"nor split: {per_msg:,} msg/s and {per_byte / _MIB:.1f} MiB/s per topic would leave {100 * after:.1f} %, if usage follows traffic"
+    )
+    evidence: dict[str, Scalar] = {"usage": usage, "usage_after": after, "dispatched": out, "topics": topics}
+    limits: dict[str, Scalar] = {
+        "level": "topic",
+        "dispatchThrottlingRateInMsg": per_msg,
+        "dispatchThrottlingRateInByte": per_byte,
+        "ratePeriodInSecond": 1,
+        "relativeToPublishRate": False,
+    }
+    return Advice(Decision(table.names[row], broker.broker, None, "hot-bundle", text, evidence), limits)
