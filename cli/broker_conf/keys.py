@@ -101,7 +101,6 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerSheddingExcludedNamespaces="",
                 preferLaterVersions=False,
                 failureDomainsEnabled=False,
-                loadBalancerAutoBundleSplitEnabled=True,
                 loadBalancerNamespaceBundleMaxTopics=1000,
                 loadBalancerNamespaceBundleMaxSessions=1000,
                 loadBalancerNamespaceBundleMaxMsgRate=30_000,
@@ -123,6 +122,10 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerDebugModeEnabled=False,
                 loadBalancerMaxNumberOfBundlesToSplitPerCycle=10,
                 loadBalancerNamespaceBundleSplitConditionHitCountThreshold=3,
+            ),
+            _keys(
+                "brokers split by themselves while it is true; to leave that to the job make it false, and splitting.enabled true",
+                loadBalancerAutoBundleSplitEnabled=True,
             ),
             _keys(
                 _REPORTS,

@@ -25,7 +25,7 @@ class SplitSettings:
     """When a bundle is split, and by which algorithm."""
 
     enabled: Annotated[
-        bool, Setting("Command splits; Pulsar's own splitting should then be off", pulsar="loadBalancerAutoBundleSplitEnabled")
+        bool, Setting("Command splits; switch Pulsar's own off then (loadBalancerAutoBundleSplitEnabled), or both will split")
     ] = False
     algorithm: Annotated[Algorithm, Setting("Where a bundle is cut", pulsar="defaultNamespaceBundleSplitAlgorithm")] = (
         "range_equally_divide"

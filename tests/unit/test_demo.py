@@ -70,7 +70,16 @@ def test_every_strategy_gets_there(tmp_path: Path, strategy: str, mode: str) -> 
 
 @pytest.mark.parametrize("strategy", list(SHEDDERS))
 def test_settings_are_set_as_for_every_command(tmp_path: Path, strategy: str) -> None:
-    words = ["--set", f"shedding.strategy={strategy}", "--set", "shedding.mode=parity", "--set", "round.interval_ms=50000"]
+    words = [
+        "--set",
+        f"shedding.strategy={strategy}",
+        "--set",
+        "shedding.mode=parity",
+        "--set",
+        "round.interval_ms=50000",
+        "--rounds",
+        "40",
+    ]
     result = demo("--out", str(tmp_path / "demo"), "--json", *words)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
