@@ -334,7 +334,16 @@ def _forget_everything_timed(state: ClusterState, clock: Clock, store: StateStor
     """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
     for broker in store.brokers():
         store.remove_broker(broker.broker)
-    return ClusterState(clock=clock, early=None, round=state.round, round_at_ms=clock.now_ms, joined=state.joined, policies=state.policies)
+    return ClusterState(
+        clock=clock,
+        early=None,
+        round=state.round,
+        round_at_ms=clock.now_ms,
+        joined=state.joined,
+        policies=state.policies,
+        # What an hour may move is no estimate but a promise: nobody knows how long ago this was, so it counts from now.
+        spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
+    )
 
 
 def _clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:

@@ -72,13 +72,26 @@ class _Gate:
             for decision in together:
                 self._stay(decision, refused.get(decision.bundle) or over or _ALONE)
             return
-        for decision, throughput in zip(together, throughputs, strict=True):
-            named = self.destinations.name(decision)
-            if isinstance(named, Skip):
-                self.skips.append(named)
+        named = self._named(together)
+        self.kept |= {decision.bundle: decision for decision in named}
+        if named:
+            self.rules.budget.spend(throughputs)
+
+    def _named(self, together: Sequence[Decision]) -> list[Decision]:
+        """The decisions with their destinations, or none: what the first of an exchange takes up may be what another one needs."""
+        before = self.destinations.mark() if len(together) > 1 else None
+        found = [self.destinations.name(decision) for decision in together]
+        named = [one for one in found if isinstance(one, Decision)]
+        if len(named) == len(found) and (before is None or _as_agreed(together, named)):
+            return named
+        if before is not None:
+            self.destinations.back_to(before)
+        for decision, one in zip(together, found, strict=True):
+            if isinstance(one, Skip):
+                self.skips.append(one)
             else:
-                self.kept[decision.bundle] = named
-                self.rules.budget.spend([throughput])
+                self._stay(decision, _ALONE)
+        return []
 
     def _refused(self, decision: Decision, *, alone: bool) -> Refusal | None:
         if self.rules.closed is not None:
@@ -106,6 +119,11 @@ class _Gate:
 
     def _stay(self, decision: Decision, why: Refusal) -> None:
         self.skips.append(Skip("bundle", (decision.bundle,), why.code, f"it {why.text}", decision.source))
+
+
+def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
+    """An exchange with a third broker is none."""
+    return all(one.destination in (None, other.destination) for one, other in zip(together, named, strict=True))
 
 
 def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]) -> Memory:

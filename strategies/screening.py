@@ -72,14 +72,17 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         for state in live
     )
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
-    return ClusterView(given.cluster, given.now_ms, brokers, frozenset(given.cooling), is_excluded=is_excluded, policies=policies_of(given))
+    # The cool-down may be shorter than a command lives; a bundle must not get a second one while the first may still be carried out.
+    resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
+    return ClusterView(given.cluster, given.now_ms, brokers, resting, is_excluded=is_excluded, policies=policies_of(given))
 
 
 def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Move]:
     """The moves under way. Figures count them already, lists of bundles and topics do not."""
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
-    for bundle, move in given.in_flight.items():
+    # By name: rates are added up in this order, and outcomes reorder what is under way.
+    for bundle, move in sorted(given.in_flight.items()):
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in given.departed:
             averages = _departed(given.departed[bundle], view.policies.topics.get(bundle, 0))
@@ -108,7 +111,8 @@ def _table_reader(given: RoundInput, broker: str) -> Callable[[], BundleLoads]:
 def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
     """Figures with every commanded move that no report shows yet counted as done: who acts twice on one imbalance over-unloads."""
     result = dict(figures)
-    for move in in_flight.values():
+    # By name: the order in which outcomes came must not show in the last bits.
+    for _, move in sorted(in_flight.items()):
         source = figures.get(move.source)
         if source is None:
             continue

@@ -96,6 +96,14 @@ class Destinations:
         """The extensible load manager has no check of its own before it looks for a destination."""
         return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
 
+    def mark(self) -> tuple[Ledger, Memory]:
+        """How things stand, for `back_to`."""
+        return self._ledger.copy(), self.memory
+
+    def back_to(self, mark: tuple[Ledger, Memory]) -> None:
+        """As if nothing had been named since."""
+        self._ledger, self.memory = mark
+
     def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
         """Why this broker must not take the bundle; None when it may."""
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))

@@ -38,6 +38,15 @@ class Ledger:
         self._arriving: dict[str, dict[str, Averages]] = {}
         self._leaving: dict[str, dict[str, Averages]] = {}
 
+    def copy(self) -> Ledger:
+        """A ledger of its own with the same moves; what was counted of tables is shared for as long as it holds."""
+        other = Ledger(tuple(self._brokers.values()), self._weights)
+        other._figures, other._candidates = dict(self._figures), dict(self._candidates)
+        other._served, other._topics = dict(self._served), dict(self._topics)
+        other._arriving = {broker: dict(bundles) for broker, bundles in self._arriving.items()}
+        other._leaving = {broker: dict(bundles) for broker, bundles in self._leaving.items()}
+        return other
+
     def candidate(self, broker: str) -> Candidate | None:
         """What a placement knows of a broker; None for one that is not of this round."""
         load = self._brokers.get(broker)

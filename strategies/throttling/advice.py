@@ -71,11 +71,13 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settin
     limit = settings.above_percent / 100
     full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in ways.busy]
     found: list[Advice] = []
+    resting = {*ways.advised, *view.cooling}
     for broker in sorted(full, key=lambda one: (-usage[one.broker], one.broker)):
         if len(found) >= settings.per_round:
             break
         row = _hottest(broker, view)
-        if row is None or broker.bundles.names[row] in ways.advised or _can_be_helped(broker, row, ways):
+        # Of a bundle that was moved or split a short while ago nobody knows yet what it will do here.
+        if row is None or broker.bundles.names[row] in resting or _can_be_helped(broker, row, ways):
             continue
         advice = _advice(broker, row, usage[broker.broker], limit)
         if advice is not None:
@@ -108,7 +110,7 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
     reduced = max(out - total * (usage - limit) / usage, out * _LEAST)
     after = usage * (1 - min(1.0, (out - reduced) / total))
     topics = max(1, int(table.topics[row]))
-    per_msg, per_byte = max(1, int(rate * reduced / out / topics)), max(1, int(reduced / topics))
+    per_msg, per_byte = max(1, int(rate * (reduced / out) / topics)), max(1, int(reduced / topics))
     share = float(table.msg_throughput[row]) / total
     text = (
         f"{broker.broker} is at {100 * usage:.1f} %, and {share:.0%} of its traffic goes through this bundle, which can neither be moved "

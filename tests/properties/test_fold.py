@@ -159,7 +159,8 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
             # Java's TransferShedder does not look at what it takes in exchange: decision record 0044.
             if before is not None and (chosen.mode, command.code) != ("parity", "swap"):
                 assert command.issued_at_ms - before.issued_at_ms > ROUNDS.cool_down_ms
-            resting[command.bundle] = command
+            if command.action != "throttle":
+                resting[command.bundle] = command
 
 
 def test_the_stories_are_worth_telling() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.engine import Engine, EngineSettings
+from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
 from strategies.reports import MOVING_AT_MOST
 from strategies.settings import RoundSettings
@@ -209,3 +210,24 @@ def test_rounds_of_one_broker_say_that_there_is_nowhere_to_go() -> None:
 def test_an_empty_cluster_has_rounds_too() -> None:
     (only,) = rounds(fold_all(engine(), [sweep(1)]))
     assert (only.brokers, only.spread.range) == ((), 0.0)
+
+
+def test_a_bundle_under_way_gets_no_second_command_however_short_the_cool_down() -> None:
+    events = fold_all(engine(cool_down_ms=0), [record for minute in range(4) for record in skewed(minute)])
+    ordered = [command.bundle for command in commands(events)]
+    assert len(rounds(events)) == 4
+    assert ordered
+    assert len(ordered) == len(set(ordered))
+
+
+def test_what_an_hour_may_move_is_not_given_twice_when_the_clock_goes_back() -> None:
+    """Nobody knows how long ago the moves before were, so that they count for an hour from now on."""
+    settings = EngineSettings(strategy="threshold", limits=LimitSettings(moves_per_hour=1))
+    a_year = -365 * 24 * 60
+    again = [record for minute in range(40) for record in skewed(a_year + minute)]
+    events = fold_all(Engine(settings), [*skewed(0), *again])
+    assert rounds(events)[-1].ts < T0
+    assert "budget" in {skip.code for round_ in rounds(events) for skip in round_.skips if round_.ts < T0}
+    assert len(commands(events)) == 1
+    later = [record for minute in range(40, 90) for record in skewed(a_year + minute)]
+    assert len(commands(fold_all(Engine(settings), [*skewed(0), *again, *later]))) > 1
