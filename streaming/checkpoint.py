@@ -79,7 +79,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     ):
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)
-    settings |= {"placement.strategy": placement} | _dotted(f"placement.{placement}", placing)
+    settings |= {"placement.strategy": engine.placement} | _dotted(f"placement.{placement}", placing)
     settings["topics.telemetry"] = parse_topic(job.topics.telemetry).identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
     return Guard(engine.version, {"cluster": STATE_VERSION, "columns": COLUMNS_VERSION}, json.loads(json.dumps(settings)))
