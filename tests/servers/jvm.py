@@ -11,7 +11,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,10 +29,11 @@ _LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Xshare:aut
 
 @dataclass(frozen=True)
 class Program:
-    """Java code to run: the jars of a lock, in its order, and how much heap it gets."""
+    """Java code to run: the jars of a lock, in its order, how much heap it gets, and a class of ours that starts it, if one does."""
 
     name: str
     heap: tuple[str, ...] = ("-Xms64m", "-Xmx256m")
+    launcher: Path | None = None
 
     @property
     def jars(self) -> list[Path]:
@@ -41,7 +44,8 @@ class Program:
     @property
     def cache(self) -> Path:
         """A folder for what only these jars with this Java can use again: archives, formatted storage."""
-        key = hashlib.sha256(self._lock.read_bytes() + java_version().encode()).hexdigest()[:12]
+        launcher = b"" if self.launcher is None else self.launcher.read_bytes()
+        key = hashlib.sha256(self._lock.read_bytes() + java_version().encode() + launcher).hexdigest()[:12]
         folder = cache_folder("test-servers") / f"{self.name}-{key}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -52,7 +56,24 @@ class Program:
 
     def command(self, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         """The command line that runs a class."""
-        return [java(), *self.heap, *_LEAN, *options, "-cp", os.pathsep.join(map(str, self.jars)), main, *arguments]
+        return [java(), *self.heap, *_LEAN, *options, "-cp", os.pathsep.join(map(str, self._class_path)), main, *arguments]
+
+    @property
+    def _class_path(self) -> list[Path]:
+        return self.jars if self.launcher is None else [self._compiled(self.launcher), *self.jars]
+
+    def _compiled(self, source: Path) -> Path:
+        """The launcher as a jar, for a class-data archive holds classes of jars only."""
+        kept = self.cache / f"{source.stem}.jar"
+        if not kept.exists():
+            with tempfile.TemporaryDirectory(dir=self.cache) as folder:
+                compile_java(source, self.jars, Path(folder))
+                new = Path(folder) / kept.name
+                with zipfile.ZipFile(new, "w") as jar:
+                    for file in sorted(Path(folder).glob("*.class")):
+                        jar.write(file, file.name)
+                new.replace(kept)
+        return kept
 
 
 @dataclass
@@ -64,6 +85,7 @@ class Server:
     arguments: tuple[str, ...]
     folder: Path
     ready: str
+    options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _archiving: Path | None = field(default=None, init=False)
 
@@ -79,7 +101,12 @@ class Server:
     def start(self) -> None:
         """Returns when the log says that the server is ready."""
         told = self.log.stat().st_size if self.log.exists() else 0
-        options = [*self._archive_options(), f"-Dlog4j2.configurationFile={HERE / 'log4j2.json'}", f"-Djava.io.tmpdir={self.folder}"]
+        options = [
+            *self.options,
+            *self._archive_options(),
+            f"-Dlog4j2.configurationFile={HERE / 'log4j2.json'}",
+            f"-Djava.io.tmpdir={self.folder}",
+        ]
         command = [*dying_with_us(), *self.program.command(self.main, *self.arguments, options=options)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
@@ -133,6 +160,19 @@ def java() -> str:
 def keytool(*arguments: str) -> None:
     """Java's own tool for keys and certificates."""
     subprocess.run([java().removesuffix("java") + "keytool", *arguments], check=True, capture_output=True)
+
+
+def compile_java(source: Path, class_path: Sequence[Path], into: Path) -> None:
+    """By the compiler inside the Java that runs the tests; a Java without one cannot."""
+    words = ["-proc:none", "-cp", os.pathsep.join(map(str, class_path)), "-d", str(into), str(source)]
+    done = subprocess.run([java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def has_compiler() -> bool:
+    """Whether Java is a JDK."""
+    modules = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, check=False).stdout
+    return "jdk.compiler@" in modules
 
 
 @cache

@@ -1,0 +1,187 @@
+"""A real Pulsar cluster in one process: ZooKeeper, one bookie and some brokers, each on a loopback address of its own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sinks.pulsar_settings import PulsarSettings
+from tests.servers.jvm import HERE, Program, Server, free_ports
+
+if TYPE_CHECKING:
+    import pulsar
+
+PULSAR = Program("pulsar", ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m"), HERE / "PulsarCluster.java")
+Manager = Literal["modular", "extensible"]
+_CLUSTER = "c"
+_MANAGERS: Mapping[Manager, str] = {
+    "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
+    "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
+}
+#: Clusters that run beside each other can be told apart in logs.
+_SUBNETS: Mapping[Manager, int] = {"modular": 41, "extensible": 42}
+_KEY = b"a key that exists for tests only"
+_BASE = ("lang", "io", "nio", "util.zip")
+_OPEN = (
+    *(f"java.base/java.{name}" for name in _BASE),
+    *(f"java.base/{name}" for name in ("sun.net", "sun.nio.ch", "jdk.internal.loader", "jdk.internal.misc", "jdk.internal.platform")),
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+
+
+@dataclass(frozen=True)
+class PulsarCluster:
+    """A running cluster. `brokers`: their ids, host:port of the web service; `service_url`: for clients."""
+
+    server: Server
+    brokers: tuple[str, ...]
+    service_url: str
+    guarded: bool
+
+    def settings(self, folder: Path, token: str | None = None) -> PulsarSettings:
+        """How our programs reach it. A guarded cluster is shown a token from a file in `folder`: the administrator's, or the one given."""
+        shown = token or (token_of("admin") if self.guarded else None)
+        if shown is not None:
+            (folder / "token").write_text(shown, "utf-8")
+        return PulsarSettings(_CLUSTER, f"http://{self.brokers[0]}", "" if shown is None else str(folder / "token"))
+
+    def put(self, path: str, body: object) -> None:
+        """Makes something by the admin API, as an administrator would."""
+        self._ask("PUT", path, body)
+
+    def post(self, path: str, body: object) -> None:
+        """Sets something by the admin API."""
+        self._ask("POST", path, body)
+
+    def delete(self, path: str) -> None:
+        """Removes something by the admin API."""
+        self._ask("DELETE", path, None)
+
+    def namespace(self, name: str, bundles: int) -> str:
+        """Makes tenant (if it is not there) and namespace; its name."""
+        tenant = name.partition("/")[0]
+        if self._status("GET", f"tenants/{tenant}", None) == 404:
+            self.put(f"tenants/{tenant}", {"allowedClusters": [_CLUSTER]})
+        self.put(f"namespaces/{name}", {"bundles": {"numBundles": bundles}})
+        return name
+
+    def client(self) -> pulsar.Client:
+        """A client of the binary protocol, as the users' producers and consumers are."""
+        import pulsar
+
+        login = pulsar.AuthenticationToken(token_of("admin")) if self.guarded else None
+        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        return pulsar.Client(self.service_url, authentication=login, logger=quiet)
+
+    def _ask(self, method: str, path: str, body: object) -> None:
+        status = self._status(method, path, body)
+        assert status in (200, 204), f"{method} {path} answered {status}"
+
+    def _status(self, method: str, path: str, body: object) -> int:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {token_of('admin')}"} if self.guarded else {}
+        url = f"http://{self.brokers[0]}/admin/v2/{path}"
+        return httpx.request(method, url, headers=headers, json=body, timeout=30).status_code
+
+
+@contextlib.contextmanager
+def pulsar_cluster(folder: Path, manager: Manager = "modular", *, brokers: int = 3, guarded: bool = False) -> Iterator[PulsarCluster]:
+    """A cluster that is ready; killed at the end, and of its folder only the log and the configuration stay.
+
+    `guarded`: everybody must show a token, see `token_of`.
+    """
+    zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
+    hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
+    files = []
+    for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
+        files.append(folder / f"{host}.conf")
+        settings = _settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | (_tokens() if guarded else {})).items()), "utf-8")
+    arguments = (_CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
+    server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", _options())
+    ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))
+    try:
+        server.start()
+        yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded)
+    finally:
+        server.stop()
+        _clear(folder, {server.log, *files})
+
+
+def token_of(role: str) -> str:
+    """A token that guarded clusters believe; `admin` may do everything, others nothing."""
+    signed = f"{_base64(json.dumps({'alg': 'HS256'}).encode())}.{_base64(json.dumps({'sub': role}).encode())}"
+    return f"{signed}.{_base64(hmac.new(_KEY, signed.encode(), hashlib.sha256).digest())}"
+
+
+def _options() -> tuple[str, ...]:
+    opened = [word for package in _OPEN for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
+    return ("-Dio.netty.tryReflectionSetAccessible=true", *opened)
+
+
+def _settings(manager: Manager, zookeeper: int, host: str) -> dict[str, str]:
+    return {
+        "clusterName": _CLUSTER,
+        "metadataStoreUrl": f"zk:127.0.0.1:{zookeeper}",
+        "configurationMetadataStoreUrl": f"zk:127.0.0.1:{zookeeper}",
+        "advertisedAddress": host,
+        "bindAddress": host,
+        "loadManagerClassName": _MANAGERS[manager],
+        # Whatever moves or splits a bundle is ours.
+        "loadBalancerSheddingEnabled": "false",
+        "loadBalancerAutoBundleSplitEnabled": "false",
+        "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
+        # Figures are seconds old, not minutes.
+        "loadBalancerReportUpdateMinIntervalMillis": "2000",
+        "loadBalancerReportUpdateThresholdPercentage": "0",
+        "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+        "statsUpdateFrequencyInSecs": "5",
+        "statsUpdateInitialDelayInSecs": "5",
+        # Loopback has no speed, and a broker without one makes no report.
+        "loadBalancerOverrideBrokerNicSpeedGbps": "0.1",
+        "metadataStoreSessionTimeoutMillis": "6000",
+        "managedLedgerDefaultEnsembleSize": "1",
+        "managedLedgerDefaultWriteQuorum": "1",
+        "managedLedgerDefaultAckQuorum": "1",
+        "managedLedgerCacheSizeMB": "16",
+        "functionsWorkerEnabled": "false",
+        "transactionCoordinatorEnabled": "false",
+        "webSocketServiceEnabled": "false",
+        "numIOThreads": "2",
+        "numHttpServerThreads": "8",
+    }
+
+
+def _tokens() -> dict[str, str]:
+    return {
+        "authenticationEnabled": "true",
+        "authorizationEnabled": "true",
+        "superUserRoles": "admin",
+        "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+        "tokenSecretKey": f"data:;base64,{base64.b64encode(_KEY).decode()}",
+        "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        "brokerClientAuthenticationParameters": f"token:{token_of('admin')}",
+    }
+
+
+def _clear(folder: Path, kept: set[Path]) -> None:
+    """Storage and unpacked native libraries are large."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path not in kept:
+            path.unlink()
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

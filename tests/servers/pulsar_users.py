@@ -1,0 +1,82 @@
+"""What stands around a Pulsar cluster in a test: users whose clients stay connected, and our command line with the settings to reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from tests.control_topic import TOPICS, Control
+from tests.servers.jvm import eventually
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.unit.command_line import Answer, rebalancer
+
+if TYPE_CHECKING:
+    import pulsar
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """The bundles of one namespace, all owned when a test begins. Whatever releases one, clients look it up again at once."""
+
+    cluster: PulsarCluster
+    admin: PulsarAdmin
+    namespace: str
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Their names, ascending."""
+        return tuple(f"{self.namespace}/{range_}" for range_ in self.admin.ranges(self.namespace))
+
+    def owner(self, bundle: str) -> str:
+        """Waits until there is one."""
+        eventually(lambda: self.admin.owner(bundle) is not None, 20, f"nobody owns {bundle}")
+        return str(self.admin.owner(bundle))
+
+    def others(self, bundle: str) -> list[str]:
+        """Live brokers that do not own it."""
+        owner = self.owner(bundle)
+        return [broker for broker in self.cluster.brokers if broker != owner]
+
+    def asked(self, verb: str, bundle: str) -> int:
+        """How often a broker was asked to `unload` or `split` a bundle, by the log of its web service."""
+        return self.cluster.server.log.read_text("utf-8", errors="replace").count(f"PUT /admin/v2/namespaces/{bundle}/{verb}")
+
+
+@contextmanager
+def bundles(cluster: PulsarCluster, namespace: str, count: int = 4) -> Iterator[Bundles]:
+    """A namespace whose every bundle has a topic with a connected producer."""
+    cluster.namespace(namespace, count)
+    with _admin(cluster) as admin, closing(cluster.client()) as client:
+        made = Bundles(cluster, admin, namespace)
+        producers: list[pulsar.Producer] = []
+        # Which bundle a topic falls into is up to the hash of its name.
+        while not all(made.admin.owner(bundle) for bundle in made.all):
+            assert len(producers) < 100, f"not every bundle of {namespace} has an owner"
+            topics = [f"persistent://{namespace}/topic-{len(producers) + more}" for more in range(2 * count)]
+            producers += [client.create_producer(topic) for topic in topics]
+        yield made
+        del producers  # until here: one that is forgotten closes, and looks nothing up
+
+
+def words(settings: PulsarSettings) -> list[str]:
+    """Settings for a command line."""
+    given = {"cluster": settings.cluster, "admin_urls": settings.admin_urls, "token_file": settings.token_file}
+    return [word for name, value in given.items() for word in ("--set", f"pulsar.{name}={value}")]
+
+
+def execute(settings: PulsarSettings, control: Control) -> Answer:
+    """`rebalancer execute --apply` until the control topic is worked off."""
+    topics = [word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")]
+    state = ["--set", f"executor.state={control.folder / 'state'}"]
+    return rebalancer("execute", "--apply", "--once", *words(settings), *state, *topics)
+
+
+@contextmanager
+def _admin(cluster: PulsarCluster) -> Iterator[PulsarAdmin]:
+    folder = cluster.server.folder
+    with closing(PulsarAdmin(cluster.settings(folder))) as admin:
+        yield admin

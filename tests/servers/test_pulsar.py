@@ -1,0 +1,182 @@
+"""Collector, admin client and executor on a real Pulsar cluster: what its statuses mean, and what really becomes of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from sinks.collector import Collector
+from sinks.collector_settings import CollectorSettings
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.topics import open_publisher
+from sinks.wire import decode
+from strategies.errors import NotFound, Refused
+from strategies.model import LoadReport, Policies, Sweep
+from tests.control_topic import Control, command
+from tests.servers.jvm import eventually
+from tests.servers.pulsar_cluster import PulsarCluster, token_of
+from tests.servers.pulsar_users import Bundles, bundles, execute, words
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+BOTH = pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"], ids=["modular", "extensible-with-tokens"])
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
+
+
+@pytest.fixture
+def cluster(kind: str, request: pytest.FixtureRequest) -> PulsarCluster:
+    return request.getfixturevalue(kind)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def used(cluster: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
+    """A namespace of the test's own."""
+    with bundles(cluster, f"t/{tmp_path.name}") as made:
+        yield made
+
+
+@BOTH
+def test_a_transfer_arrives_at_its_destination(cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+    moves = [command(bundle, used.owner(bundle), used.others(bundle)[0]) for bundle in used.all]
+    control.send(*moves)
+
+    done = execute(cluster.settings(tmp_path), control)
+
+    assert (done.code, control.verdicts()) == (exits.OK, [("applied", "")] * 4), done.err
+    assert [used.owner(move.bundle) for move in moves] == [move.destination for move in moves]
+    assert [outcome.owner_after for outcome in control.outcomes()] == [move.destination for move in moves]
+
+
+@BOTH
+def test_a_split_gives_two_bundles(cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+    bundle = used.all[1]
+    control.send(command(bundle, used.owner(bundle), action="split"))
+
+    assert execute(cluster.settings(tmp_path), control).code == exits.OK
+
+    assert control.verdicts() == [("applied", "")]
+    assert (len(used.all), bundle in used.all) == (5, False)
+
+
+@BOTH
+def test_what_needs_no_call_or_may_not_be_called_is_not_called(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    moved, left, right, stale = used.all[0], *used.all[1:3], f"{used.namespace}/0x00000000_0x12345678"
+    heartbeat = f"pulsar/{cluster.brokers[0]}/0x00000000_0xffffffff"
+    source, other = used.owner(left), used.others(left)[0]
+    control.send(
+        command(left, other, source),
+        command(right, used.owner(right), "127.0.41.9:1"),
+        command(stale, source, other),
+        command(heartbeat, cluster.brokers[0], cluster.brokers[1]),
+        command(moved, used.owner(moved), used.others(moved)[0]),
+    )
+
+    execute(cluster.settings(tmp_path), control)
+
+    assert control.verdicts() == [
+        ("already-done", "at-destination"),
+        ("refused", "destination-gone"),
+        ("refused", "no-such-bundle"),
+        ("refused", "system-bundle"),
+        ("applied", ""),
+    ]
+    assert [used.asked("unload", bundle) for bundle in (left, right, stale, heartbeat)] == [0, 0, 0, 0]
+    assert used.asked("unload", moved) >= 1
+
+
+@BOTH
+def test_pulsar_does_not_check_isolation_and_the_executor_does(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    bundle = used.all[0]
+    source, (allowed, forbidden) = used.owner(bundle), used.others(bundle)
+    with isolation(cluster, used.namespace, [source, allowed]):
+        control.send(command(bundle, source, forbidden))
+        execute(cluster.settings(tmp_path), control)
+        (refused,) = control.outcomes()
+        assert (refused.status, used.owner(bundle)) == ("refused", source)
+        assert "isolation" in (refused.reason or "")
+
+        used.admin.unload(bundle, forbidden)
+
+        eventually(lambda: used.owner(bundle) == forbidden, 20, "Pulsar has begun to check isolation policies")
+
+
+@BOTH
+def test_what_the_admin_api_answers(cluster: PulsarCluster, used: Bundles) -> None:
+    bundle = used.all[0]
+    with pytest.raises(Refused, match="answered 409"):
+        used.admin.unload(bundle, "127.0.41.9:1")
+    with pytest.raises(NotFound, match="answered 412"):
+        used.admin.unload(f"{used.namespace}/0x00000000_0x12345678", used.others(bundle)[0])
+    with pytest.raises(NotFound, match="answered 404"):
+        used.admin.unload("t/none/0x00000000_0xffffffff", used.others(bundle)[0])
+    with pytest.raises(NotFound, match="answered 404"):
+        used.admin.ranges("t/none")
+    assert used.admin.leader() in cluster.brokers
+    assert used.admin.brokers() == tuple(sorted(cluster.brokers))
+    assert (used.admin.isolation_policies(), used.admin.failure_domains(), used.admin.anti_affinity(used.namespace)) == ({}, {}, None)
+
+
+def test_a_bundle_nobody_owns_is_unloaded_without_effect(pulsar: PulsarCluster, tmp_path: Path) -> None:
+    namespace = pulsar.namespace("t/unused", 1)
+    with closing(PulsarAdmin(pulsar.settings(tmp_path))) as admin:
+        admin.unload(f"{namespace}/0x00000000_0xffffffff", None)
+        assert admin.owner(f"{namespace}/0x00000000_0xffffffff") is None
+
+
+def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
+    settings = pulsar.settings(tmp_path)
+    with bundles(pulsar, "t/collected") as used:
+        eventually(lambda: set(used.all) <= reported(pulsar, control, tmp_path), 30, "not every bundle was reported")
+        seen = rebalancer("collect", "--once", "--json", *words(settings))
+
+    assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(pulsar.brokers)
+    assert all(broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"])
+    table = rebalancer("collect", "--once", *words(settings))
+    assert all(broker in table.out for broker in pulsar.brokers)
+    kinds = [type(decode(record, b"")) for record in control.read("telemetry")]
+    assert kinds[:5] == [LoadReport, LoadReport, LoadReport, Policies, Sweep]
+
+
+def reported(pulsar: PulsarCluster, control: Control, folder: Path) -> set[str]:
+    """The bundles in the reports of one pass of the collector."""
+    before = len(control.read("telemetry"))
+    with closing(PulsarAdmin(pulsar.settings(folder))) as admin, closing(open_publisher(control.uri("telemetry"))) as publisher:
+        Collector("c", CollectorSettings(), admin=admin, poll_admin=admin, telemetry=publisher).step()
+    records = [decode(record, b"") for record in control.read("telemetry")[before:]]
+    return {name for record in records if isinstance(record, LoadReport) and record.bundles is not None for name in record.bundles.names}
+
+
+@pytest.mark.parametrize("token", ["not.a.token", token_of("somebody")], ids=["broken", "without-rights"])
+def test_a_token_that_does_not_open_is_one_clear_error(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path, token: str) -> None:
+    settings = guarded_pulsar.settings(tmp_path, token)
+    for answer in (execute(settings, control), rebalancer("collect", "--once", *words(settings))):
+        assert answer.code == exits.ERROR
+        assert "check the token in pulsar.token_file" in answer.words
+        assert token not in answer.words
+        assert "Traceback" not in answer.words
+
+
+@contextmanager
+def isolation(cluster: PulsarCluster, namespace: str, allowed: list[str]) -> Iterator[None]:
+    """A policy that keeps a namespace on the hosts of these brokers; Pulsar itself moves nothing because of it."""
+    hosts = [broker.rpartition(":")[0].replace(".", r"\.") for broker in allowed]
+    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}}
+    policy = {"namespaces": [namespace], "primary": hosts, "secondary": [], "auto_failover_policy": failover, "unload_scope": "none"}
+    path = "clusters/c/namespaceIsolationPolicies/mine"
+    cluster.post(path, policy)
+    try:
+        yield
+    finally:
+        cluster.delete(path)
