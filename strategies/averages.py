@@ -135,6 +135,15 @@ def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory
     return BundleHistory(BundleStats(names, traffic, counts[:n], counts[n:]), base, round_)
 
 
+def bundles_of(data: bytes, namespace: str) -> int:
+    """How many bundles of a packed table belong to a namespace; mostly none, which is found without looking at single names."""
+    length = _HEAD.unpack_from(data, 0)[2]
+    names, begin = data[_HEAD.size : _HEAD.size + length], f"{namespace}/".encode()
+    if begin not in names:
+        return 0
+    return sum(name.startswith(begin) and b"/" not in name[len(begin) :] for name in names.split(b"\n"))
+
+
 def _names_as_bytes(names: tuple[str, ...]) -> bytes:
     """Names of bundles are never empty and hold no line ends, so none of them can be mistaken for two."""
     return "\n".join(names).encode()

@@ -72,7 +72,8 @@ class BrokerLoad:
 
     `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a
     move whose effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, where
-    it is known without unpacking them. `reported_at_ms`: when the figures were reported; None = just now.
+    it is known without unpacking them; so does `count_bundles`, of a namespace. `reported_at_ms`: when the figures were reported; None =
+    just now.
     """
 
     broker: str
@@ -82,6 +83,7 @@ class BrokerLoad:
     settling: bool = False
     summary: TableSummary | None = None
     reported_at_ms: int | None = None
+    count_bundles: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def bundles(self) -> BundleLoads:

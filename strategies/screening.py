@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from strategies.averages import unpack_history
+from strategies.averages import bundles_of, unpack_history
 from strategies.bundle_loads import BundleLoads, no_bundles
 from strategies.estimate import burdened
 from strategies.filters.policies import PoliciesView, read_policies
@@ -63,7 +63,8 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         BrokerLoad(
             broker=state.broker,
             figures=figures[state.broker],
-            load_bundles=_table_reader(given, state.broker),
+            load_bundles=partial(_read_table, given, state.broker),
+            count_bundles=partial(_count_bundles, given, state.broker),
             fresh=state.sampled_round == given.number,
             settling=rules.mode == "fixed" and state.sampled_at_ms <= state.judged_after_ms,
             summary=state.table,
@@ -100,12 +101,14 @@ def _read(snapshot: str | None) -> PoliciesView:
     return read_policies(snapshot)
 
 
-def _table_reader(given: RoundInput, broker: str) -> Callable[[], BundleLoads]:
-    def read() -> BundleLoads:
-        table = given.read_table(broker)
-        return no_bundles() if table is None else unpack_history(table).loads()
+def _read_table(given: RoundInput, broker: str) -> BundleLoads:
+    table = given.read_table(broker)
+    return no_bundles() if table is None else unpack_history(table).loads()
 
-    return read
+
+def _count_bundles(given: RoundInput, broker: str, namespace: str) -> int:
+    table = given.read_table(broker)
+    return 0 if table is None else bundles_of(table, namespace)
 
 
 def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:

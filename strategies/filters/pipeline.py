@@ -6,8 +6,10 @@ Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, more_crowded, namespaces_served
@@ -63,6 +65,7 @@ class Fleet:
 
     `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker → topics of bundles on their way
     that `topics` does not count. All three are asked only for what a filter needs. `settling`: brokers that must not take part yet.
+    `bundles_of(namespace, broker)`: one number of `served`, where that costs less.
     """
 
     policies: PoliciesView
@@ -70,6 +73,7 @@ class Fleet:
     topics: Callable[[str], int]
     arriving: Callable[[str], int] = lambda _: 0
     settling: Collection[str] = ()
+    bundles_of: Callable[[str, str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,30 @@ class Filters:
             else self._modular(subject, brokers, fleet)
         )
 
+    def taker(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Callable[[str], bool]:
+        """Whether a single one of these brokers may take the bundle: what `allowed` says, without asking more brokers than necessary.
+
+        Fixed mode only. Where filters compare brokers with each other (groups, versions), all are asked.
+        """
+        settings = self.settings
+        compared = settings.prefer_later_versions or group_members(fleet.policies.groups, subject.namespace)
+        if not settings.enabled or compared:
+            return frozenset(self.allowed(subject, brokers, fleet).brokers).__contains__
+        policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
+
+        def passes(broker: str) -> bool:
+            return broker not in policy and bool(self._each((broker,), subject, fleet).left)
+
+        if settings.load_manager == "extensible" or not settings.distribute_evenly:
+            return passes
+        return lambda broker: passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
+
+    def _is_even(self, broker: str, subject: Subject, others: Iterable[str], fleet: Fleet) -> bool:
+        """As `no_less_even` says: at most as many as the source has without the bundle, or as few as anybody."""
+        served = partial(_bundle_count, subject.namespace, fleet)
+        count, before = served(broker), 0 if subject.source is None else served(subject.source)
+        return count <= max(0, before - 1) or not any(served(other) < count for other in others)
+
     def must_stay(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Refusal | None:
         """Why the bundle must not leave its source, whatever place could be found for it; None when it may. Reads on from the bundle."""
         if not self.settings.enabled:
@@ -168,12 +196,7 @@ class Filters:
         """The filters of both load managers; isolation first, because its standby brokers depend on who is alive."""
         facts = fleet.policies.brokers
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
-        screen = _Screen(remaining(brokers, policy), policy)
-        screen.drop(_never(screen.left, subject.source, fleet.settling))
-        screen.drop(draining(screen.left, facts))
-        screen.drop(other_load_manager(screen.left, facts, CLASS_OF[self.settings.load_manager]))
-        topics = {broker: fleet.topics(broker) + fleet.arriving(broker) for broker in screen.left}
-        screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
+        screen = self._each(remaining(brokers, policy), subject, fleet, policy)
         if self.settings.prefer_later_versions:
             screen.drop(not_newest_known(screen.left, facts))
         self._spread(screen, subject, fleet)
@@ -182,6 +205,16 @@ class Filters:
             counted = _bundles_of(subject.namespace, [*screen.left, *([subject.source] if subject.source else [])], fleet)
             screen.drop(no_less_even(screen.left, counted, subject.source))
         return screen.answer(remaining(brokers, policy))
+
+    def _each(self, brokers: tuple[str, ...], subject: Subject, fleet: Fleet, refused: Refused = MappingProxyType({})) -> _Screen:
+        """The filters of fixed mode that judge every broker by itself."""
+        facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
+        screen.drop(_never(screen.left, subject.source, fleet.settling))
+        screen.drop(draining(screen.left, facts))
+        screen.drop(other_load_manager(screen.left, facts, CLASS_OF[self.settings.load_manager]))
+        topics = {broker: fleet.topics(broker) + fleet.arriving(broker) for broker in screen.left}
+        screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
+        return screen
 
     def _newest(self, screen: _Screen, fleet: Fleet) -> str | None:
         """Keeps the newest brokers if that is wanted; the reason when Java's filter fails instead."""
@@ -243,5 +276,12 @@ def _counted(brokers: Sequence[str], count: Callable[[str], int]) -> dict[str, i
     return {broker: count(broker) for broker in brokers}
 
 
+def _bundle_count(namespace: str, fleet: Fleet, broker: str) -> int:
+    return _bundles_of(namespace, (broker,), fleet)[broker]
+
+
 def _bundles_of(namespace: str, brokers: Sequence[str], fleet: Fleet) -> dict[str, int]:
-    return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}
+    count = fleet.bundles_of
+    if count is None:
+        return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}
+    return {broker: count(namespace, broker) for broker in brokers}

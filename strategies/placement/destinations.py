@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated
 
 from strategies.filters.contract import Refusal
@@ -85,6 +86,9 @@ class Destinations:
         stays = self._rules.filters.must_stay(subject, self._brokers, fleet) if self._asks_first else None
         if stays is not None:
             return _skip(decision, stays)
+        if self._rules.mode == "fixed" and decision.destination is not None and self._may_take(subject, decision.destination):
+            self._count(decision, averages)
+            return decision
         allowed = self._rules.filters.allowed(subject, self._brokers, fleet)
         named = self._named(decision, allowed, averages)
         if isinstance(named, Decision):
@@ -117,9 +121,20 @@ class Destinations:
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
         return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
 
-    def relieving(self, bundle: str, source: str) -> tuple[str, ...]:
-        """Those of them that would be less full with it than the source is now."""
-        return tuple(broker for broker in self.takers(bundle, source) if broker != source and self._relieves(bundle, source, broker))
+    def may_be_relieved(self, bundle: str, source: str) -> bool:
+        """Whether one of them would be less full with it than the source is now; the emptiest are asked first."""
+        subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
+        takes = self._rules.filters.taker(subject, self._brokers, self._fleet())
+        return any(broker != source and self._relieves(bundle, source, broker) and takes(broker) for broker in self._emptiest_first)
+
+    @cached_property
+    def _emptiest_first(self) -> list[str]:
+        """Asked when the round has named all its destinations."""
+        expected = {broker: candidate.expected for broker, candidate in self._ledger.candidates().items()}
+        return sorted(self._brokers, key=lambda broker: (expected[broker], broker))
+
+    def _may_take(self, subject: Subject, broker: str) -> bool:
+        return broker in self._ledger.candidates() and self._rules.filters.taker(subject, self._brokers, self._fleet())(broker)
 
     def _subject(self, bundle: str, source: str, averages: Averages) -> Subject:
         """A bundle that no report lists may still have a topic count in the policies."""
@@ -145,9 +160,7 @@ class Destinations:
         return _answer(decision, placement, allowed)
 
     def _fixed(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        """A destination that was named and may take the bundle stays; one that the bundle would overload is passed over."""
-        if decision.destination in allowed.brokers:
-            return decision
+        """For a bundle without destination, or with one that must not take it; brokers that it would overload are passed over."""
         if self._rules.placer is None or (decision.destination is not None and self._rules.filters.settings.load_manager == "extensible"):
             return _as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
@@ -192,7 +205,7 @@ class Destinations:
 
     def _fleet(self) -> Fleet:
         ledger = self._ledger
-        return Fleet(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling)
+        return Fleet(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling, ledger.bundles_of)
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:

@@ -13,6 +13,9 @@ from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
 from strategies.settings import Weights
 from strategies.usage import weighted_usage
 
+#: Counting one namespace in every table is quick, counting all of them at once takes as long as counting some dozen.
+_COUNTED_AT_MOST = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -34,6 +37,7 @@ class Ledger:
         self._figures = {broker.broker: broker.figures for broker in brokers}
         self._candidates: dict[str, Candidate] = {}
         self._served: dict[str, Mapping[str, int]] = {}
+        self._counted: dict[str, dict[str, int]] = {}
         self._topics: dict[str, int] = {}
         self._arriving: dict[str, dict[str, Averages]] = {}
         self._leaving: dict[str, dict[str, Averages]] = {}
@@ -43,6 +47,7 @@ class Ledger:
         other = Ledger(tuple(self._brokers.values()), self._weights)
         other._figures, other._candidates = dict(self._figures), dict(self._candidates)
         other._served, other._topics = dict(self._served), dict(self._topics)
+        other._counted = {namespace: dict(brokers) for namespace, brokers in self._counted.items()}
         other._arriving = {broker: dict(bundles) for broker, bundles in self._arriving.items()}
         other._leaving = {broker: dict(bundles) for broker, bundles in self._leaving.items()}
         return other
@@ -53,7 +58,8 @@ class Ledger:
         if load is None:
             return None
         if broker not in self._candidates:
-            usage, expected = weighted_usage(load.figures, self._weights), weighted_usage(self._figures[broker], self._weights)
+            usage, figures = weighted_usage(load.figures, self._weights), self._figures[broker]
+            expected = usage if figures is load.figures else weighted_usage(figures, self._weights)
             arriving, leaving = self._arriving.get(broker, {}), self._leaving.get(broker, {})
             self._candidates[broker] = Candidate(load, usage, expected, dict(arriving), dict(leaving))
         return self._candidates[broker]
@@ -80,6 +86,19 @@ class Ledger:
             found.subtract(map(namespace_of, self._leaving.get(broker, ())))
             self._served[broker] = +found
         return self._served[broker]
+
+    def bundles_of(self, namespace: str, broker: str) -> int:
+        """What `served` says of one namespace. For the first few of a round no table is unpacked for that."""
+        load = self._brokers.get(broker)
+        if broker in self._served or load is None or load.count_bundles is None:
+            return self.served(broker).get(namespace, 0)
+        if namespace not in self._counted and len(self._counted) == _COUNTED_AT_MOST:
+            return self.served(broker).get(namespace, 0)
+        counted = self._counted.setdefault(namespace, {})
+        if broker not in counted:
+            counted[broker] = load.count_bundles(namespace)
+        moving = (self._arriving.get(broker, ()), 1), (self._leaving.get(broker, ()), -1)
+        return max(0, counted[broker] + sum(sign for bundles, sign in moving for one in bundles if namespace_of(one) == namespace))
 
     def topics(self, broker: str) -> int:
         """Topics on a broker by its newest report, moves not included."""

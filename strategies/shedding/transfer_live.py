@@ -69,7 +69,7 @@ class LiveTransferShedder:
         """Whether bundle, source and destination may be put together."""
         if view.takers is None:
             return lambda bundle, source, destination: not view.is_excluded(bundle)
-        takers, has_rules = view.takers, cache(lambda namespace: has_policies(namespace, view.policies))
+        takers, has_rules = cache(view.takers), cache(lambda namespace: has_policies(namespace, view.policies))
 
         def may_move(bundle: str, source: str, destination: str) -> bool:
             rule = transferable(self.settings, lambda one: has_rules(namespace_of(one)), lambda one: takers(one, source))

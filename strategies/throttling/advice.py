@@ -54,10 +54,11 @@ class Advice:
 class Ways:
     """What else could be done for a bundle.
 
+    `may_be_relieved(bundle, source)`: whether another broker may take it without being as full then as the source is now.
     `busy`: brokers that other commands relieve already; `advised`: bundle → when it was mentioned.
     """
 
-    relieving: Callable[[str, str], Collection[str]]
+    may_be_relieved: Callable[[str, str], bool]
     bundles_in: Callable[[str], int]
     splits: SplitSettings
     busy: Collection[str]
@@ -99,7 +100,7 @@ def _can_be_helped(broker: BrokerLoad, row: int, ways: Ways) -> bool:
     if whole is not None and whole.code == "system-bundle":
         return True
     divisible = whole is None and int(broker.bundles.topics[row]) > 1
-    return (divisible and ways.bundles_in(namespace_of(bundle)) < ways.splits.max_bundles) or bool(ways.relieving(bundle, broker.broker))
+    return (divisible and ways.bundles_in(namespace_of(bundle)) < ways.splits.max_bundles) or ways.may_be_relieved(bundle, broker.broker)
 
 
 def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice | None:
