@@ -40,8 +40,10 @@ class SimulatedExecutor:
         return Outcome(command.id, command.cluster, command.bundle, status, reason, before, after, took_ms, ends_ms)
 
     def _check(self, command: Command, owner: str | None, now_ms: int) -> tuple[OutcomeStatus, str | None]:
-        if command.action not in ("unload", "transfer"):
-            return "refused", f"the simulated executor does not carry out {command.action}"
+        if command.action == "throttle":
+            return "refused", "throttling is advice for people; no executor carries it out"
+        if command.action == "split":
+            return "refused", "the modelled cluster cannot split bundles; it keeps those it began with"
         if command.expires_at_ms < now_ms:
             return "expired", "the command was picked up too late"
         if owner is None or command.destination not in (None, *self._cluster.brokers):

@@ -24,7 +24,8 @@ def describe(event: Event | Skip) -> str:
 def describe_command(command: Command) -> str:
     """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
     where = command.source if command.destination is None else f"{command.source} → {command.destination}"
-    return f"round {command.round} {command.action} {command.bundle}: {where} ({_effect(command.expected)}) because {command.text}"
+    effect = _effect(command.expected) if command.action in ("unload", "transfer") else _load(command.expected)
+    return f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because {command.text}"
 
 
 def describe_round(record: Round) -> str:
@@ -56,6 +57,11 @@ def _effect(expected: Expected) -> str:
         if before is not None and after is not None
     ]
     return ", ".join(parts) if parts else "effect unknown"
+
+
+def _load(expected: Expected) -> str:
+    """Neither a split nor advice moves anything."""
+    return "usage unknown" if expected.source_before is None else f"at {expected.source_before * 100:.1f} %"
 
 
 def _count(number: int, noun: str) -> str:

@@ -26,11 +26,11 @@ from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.screening import on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
-from strategies.splitting.due import DueSplits, SplitRules, due_splits
+from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
 from strategies.throttling.advice import Ways, due_advice
 
-_NOT_NOW = "but this is none of the times in limits.windows"
+_NOT_NOW = "this is none of the times in limits.windows"
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
@@ -49,9 +49,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     shedding = _shed(view, destinations.memory, shedder)
     leaving = _leave(given, view, shedding, destinations, rules)
     bundles_in = _Counted(view)
-    splits = due_splits(view, leaving.kept, given.memory.split_hits, _split_rules(rules, bundles_in))
-    if leaving.rules.closed is not None:
-        splits = _later(splits, leaving.rules.closed)
+    splits = due_splits(view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in))
     estimate = Estimate(view, shedder.usage)
     usage = estimate.usages()
     orders = [*map(_move, leaving.kept.values()), *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions)]
@@ -129,19 +127,15 @@ def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:
 
 def _leave(given: RoundInput, view: ClusterView, shedding: Shedding, destinations: Destinations, rules: Rules) -> Leaving:
     opened = is_open(rules.windows, given.now_ms, rules.limits.utc_offset_minutes)
-    closed = None if opened else Refusal("outside-window", "would be moved, but this is none of the times in limits.windows")
+    closed = None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
     budget = Budget(rules.limits, given.spent, given.now_ms)
     refusals = LeavingRules(rules.mode, budget, view.is_excluded, given.gained, closed)
     return decide({broker.broker: broker for broker in view.brokers}, shedding, destinations, refusals)
 
 
-def _split_rules(rules: Rules, bundles_in: Callable[[str], int]) -> SplitRules:
-    return SplitRules(rules.splitting, rules.destinations.filters.settings.load_manager, rules.mode, bundles_in)
-
-
-def _later(splits: DueSplits, closed: Refusal) -> DueSplits:
-    waiting = [Skip("bundle", (one.bundle,), closed.code, f"it {one.text}; {_NOT_NOW}", one.source) for one in splits.decisions]
-    return DueSplits((), (*splits.skips, *waiting), splits.hits)
+def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
+    closed = None if leaving.rules.closed is None else Refusal(leaving.rules.closed.code, _NOT_NOW)
+    return SplitRules(rules.splitting, rules.destinations.filters.settings.load_manager, rules.mode, bundles_in, closed)
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:

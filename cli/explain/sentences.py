@@ -43,6 +43,7 @@ def command_lines(command: Command, done: Round | None) -> list[str]:
         f"  who: {command.strategy}{_seen(done)}",
         f"  why: {command.text} [{command.code}]",
         *_figures(command.evidence),
+        *_figures(command.limits or {}, "limits"),
         *_expected(command),
     ]
 
@@ -55,7 +56,8 @@ def round_lines(done: Round, commands: Sequence[Command]) -> list[str]:
         f"  spread {points(done.spread.range)} points before, {points(done.spread_after.range)} expected after the commands",
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
-        *(line for group in _by_pair(commands) for line in _pair_lines(group)),
+        *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group)),
+        *(f"  command {one.id}: {_instruction(one)}, because {one.text}" for one in commands if one not in _moves(commands)),
         *(f"  command {name}: its record is not at hand" for name in _missing(done, commands)),
         *(f"  {describe_skip(skip)}" for skip in done.skips),
     ]
@@ -66,9 +68,11 @@ def broker_lines(broker: str, done: Round, commands: Sequence[Command]) -> list[
     if broker in done.stale:
         return [f"was left out: {done.stale[broker]}"]
     if broker not in done.brokers:
-        return []
-    gave = [f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}" for group in _by_pair(commands, source=broker)]
-    took = [f"takes {_goods(group)} from {group[0].source}, because {group[0].text}" for group in _by_pair(commands, destination=broker)]
+        return [f"was left out: {skip.text} [{skip.code}]" for skip in done.skips if skip.subject == "broker" and broker in skip.names]
+    moves, others = _moves(commands), [one for one in commands if one.source == broker and one not in _moves(commands)]
+    gave = [f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}" for group in _by_pair(moves, source=broker)]
+    gave += [f"{_instruction(one)}, because {one.text}" for one in others]
+    took = [f"takes {_goods(group)} from {group[0].source}, because {group[0].text}" for group in _by_pair(moves, destination=broker)]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
     decided = [*gave, *took, *left] or ["nothing was decided about it"]
     return [f"usage {_usage(broker, done)}", *decided]
@@ -102,6 +106,10 @@ def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[s
     for done, lines in told[-last:]:
         yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
         yield from (f"    {line}" for line in lines[1:])
+
+
+def _moves(commands: Sequence[Command]) -> list[Command]:
+    return [one for one in commands if one.action in ("unload", "transfer")]
 
 
 def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
@@ -144,6 +152,10 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
 
 
 def _instruction(command: Command) -> str:
+    if command.action == "split":
+        return f"split {command.bundle} of {command.source} by {command.algorithm}"
+    if command.action == "throttle":
+        return f"advice to throttle {command.bundle} of {command.source}"
     to = f" to {command.destination}" if command.destination is not None else ""
     return f"{command.action} {command.bundle} from {command.source}{to}"
 
@@ -154,8 +166,8 @@ def _seen(done: Round | None) -> str:
     return f", which saw {_count(len(done.brokers), 'broker')} with a spread of {points(done.spread.range)} points"
 
 
-def _figures(evidence: Evidence) -> list[str]:
-    return [f"  with: {', '.join(f'{name} = {_figure(value)}' for name, value in evidence.items())}"] if evidence else []
+def _figures(evidence: Evidence, title: str = "with") -> list[str]:
+    return [f"  {title}: {', '.join(f'{name} = {_figure(value)}' for name, value in evidence.items())}"] if evidence else []
 
 
 def _figure(value: object) -> str:
@@ -163,6 +175,9 @@ def _figure(value: object) -> str:
 
 
 def _expected(command: Command) -> list[str]:
+    """Nothing of a split, which moves no load, and of advice, which nobody carries out."""
+    if command.action not in ("unload", "transfer"):
+        return []
     expected = command.expected
     sides = [(command.source, expected.source_before, expected.source_after)]
     if command.destination is not None:

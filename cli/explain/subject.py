@@ -53,7 +53,9 @@ def _unknown(word: str, history: History) -> str:
 
 
 def _brokers(history: History) -> dict[str, None]:
-    return dict.fromkeys(broker for one in history.rounds for broker in (*one.brokers, *one.stale))
+    """Those that a round saw, and those that it left out."""
+    left_out = (name for one in history.rounds for skip in one.skips if skip.subject == "broker" for name in skip.names)
+    return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out])
 
 
 def _bundles(history: History) -> dict[str, None]:

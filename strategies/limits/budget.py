@@ -47,14 +47,14 @@ class Budget:
         settings = self._settings
         bundles, traffic = self._bundles + len(throughputs), (self._throughput + _total(throughputs)) / _MIB
         hour_bundles, hour_traffic = bundles + self._earlier[0], traffic + self._earlier[1] / _MIB
-        for spent, limit, unit, name in (
-            (bundles, settings.moves_per_round, "bundles move in this round", "moves_per_round"),
-            (hour_bundles, settings.moves_per_hour, "bundles move within the hour", "moves_per_hour"),
-            (traffic, settings.moved_mib_per_round, "MiB/s move in this round", "moved_mib_per_round"),
-            (hour_traffic, settings.moved_mib_per_hour, "MiB/s move within the hour", "moved_mib_per_hour"),
+        for spent, limit, name in (
+            (bundles, settings.moves_per_round, "moves_per_round"),
+            (hour_bundles, settings.moves_per_hour, "moves_per_hour"),
+            (traffic, settings.moved_mib_per_round, "moved_mib_per_round"),
+            (hour_traffic, settings.moved_mib_per_hour, "moved_mib_per_hour"),
         ):
             if 0 < limit < spent:
-                return Refusal("budget", f"would make it more than the {limit:g} {unit} that limits.{name} allows")
+                return Refusal("budget", f"would exceed limits.{name} = {limit:g}")
         return None
 
     def spend(self, throughputs: Sequence[float]) -> None:

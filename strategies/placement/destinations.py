@@ -173,7 +173,7 @@ class Destinations:
 
     def _no_relief(self, decision: Decision) -> Refusal:
         if self._rules.balances_usage:
-            return Refusal("no-relief", f"would make every broker that may take it as full as {decision.source}")
+            return Refusal("no-relief", f"would make every broker that may take it at least as full as {decision.source} is")
         limit = self._rules.settings.overloaded_percent
         return Refusal("would-overload", f"would put every broker that may take it above {limit:g} %, and above {decision.source}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
 from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.settings import Mode
@@ -26,31 +27,41 @@ class DueSplits:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """By what a round splits. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles."""
+    """By what a round splits. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles.
+
+    `closed`: why nothing may be split now, if so; it reads on from what is wrong with a bundle.
+    """
 
     settings: SplitSettings
     load_manager: LoadManager
     mode: Mode
     bundles_in: Callable[[str], int]
+    closed: Refusal | None = None
 
 
 def due_splits(view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules) -> DueSplits:
-    """The splits of one round, after it was decided which bundles leave. `hits`: what the round before answered."""
+    """The splits of one round, after it was decided which bundles leave. `hits`: what the round before answered.
+
+    In fixed mode a bundle of the extensible load manager that was due and stays keeps its hits: it still is.
+    """
     if not rules.settings.enabled:
         return DueSplits()
-    if rules.load_manager == "extensible":
-        found, skips, hits = _by_broker(view.brokers, hits, rules)
+    extensible, counted = rules.load_manager == "extensible", dict[str, int]()
+    if extensible:
+        found, skips, counted = _by_broker(view.brokers, hits, rules)
     else:
         splits: Splits = modular_splits(view.brokers, rules.bundles_in, rules.settings, rules.mode)
-        found, skips, hits = splits.decisions, splits.skips, {}
-    kept, more = list[Decision](), list[Skip]()
+        found, skips = splits.decisions, splits.skips
+    kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
-        why = _stays_for_now(decision.bundle, view, leaving)
+        why = _twice(decision, kept) or _stays_for_now(decision.bundle, view, leaving) or rules.closed
         if why is None:
-            kept.append(decision)
-        else:
-            more.append(Skip("bundle", (decision.bundle,), why[0], f"it {decision.text}, but {why[1]}", decision.source))
-    return DueSplits(tuple(kept), (*skips, *more), hits)
+            kept[decision.bundle] = replace(decision, text=f"it {decision.text}")
+            continue
+        more.append(Skip("bundle", (decision.bundle,), why.code, f"it {decision.text}, but {why.text}", decision.source))
+        if extensible and rules.mode == "fixed" and decision.bundle not in kept:
+            counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
+    return DueSplits(tuple(kept.values()), (*(replace(skip, text=f"it {skip.text}") for skip in skips), *more), counted)
 
 
 def _by_broker(
@@ -80,9 +91,15 @@ def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
     return replace(decision, evidence={key: value for key, value in decision.evidence.items() if key != "boundary"})
 
 
-def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> tuple[str, str] | None:
+def _twice(decision: Decision, kept: Mapping[str, Decision]) -> Refusal | None:
+    """A bundle that two brokers report must not be split twice in a round: ids stand for one command."""
+    other = kept.get(decision.bundle)
+    return None if other is None else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
+
+
+def _stays_for_now(bundle: str, view: ClusterView, leaving: Collection[str]) -> Refusal | None:
     if bundle in leaving:
-        return "already-leaving", "it leaves its broker in this round"
+        return Refusal("already-leaving", "it leaves its broker in this round")
     if bundle in view.cooling:
-        return "cooling-down", "it was moved or split a short while ago"
-    return ("excluded-namespace", "its namespace is one of those that stay") if view.is_excluded(bundle) else None
+        return Refusal("cooling-down", "it was moved or split a short while ago")
+    return Refusal("excluded-namespace", "its namespace is one of those that stay") if view.is_excluded(bundle) else None

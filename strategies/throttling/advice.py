@@ -114,8 +114,9 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
     per_msg, per_byte = max(1, int(rate * (reduced / out) / topics)), max(1, int(reduced / topics))
     share = float(table.msg_throughput[row]) / total
     text = (
-        f"{broker.broker} is at {100 * usage:.1f} %, and {share:.0%} of its traffic goes through this bundle, which can neither be moved "
-        f"nor split: {per_msg:,} msg/s and {per_byte / _MIB:.1f} MiB/s per topic would leave {100 * after:.1f} %, if usage follows traffic"
+        f"{broker.broker} is at {100 * usage:.1f} %, and {100 * share:.0f} % of its traffic goes through this bundle, "
+        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / _MIB:.1f} MiB/s per topic would leave "
+        f"{100 * after:.1f} %, if usage follows traffic"
     )
     evidence: dict[str, Scalar] = {"usage": usage, "usage_after": after, "dispatched": out, "topics": topics}
     limits: dict[str, Scalar] = {

@@ -4,6 +4,8 @@
 
     strategy avg fixed
     set max_unload 0.5
+    limits moves_per_round 1
+    policies {"brokers": {"idle-1": {"draining": true}}}
     hot-1   carries 3000 2500 2000   of 10000
     idle-1  carries 200              of 10000
     at 3 idle-1 does not answer
@@ -13,27 +15,27 @@
     ----
 
 A broker's figures are messages/s per bundle (in + out) and the messages/s at which its CPU is full; its bundles are named after it
-with a letter each. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
+with a letter each. `limits`, `filters`, `splitting`, `throttling` and `placement` set one setting of that table each; `policies` is the
+snapshot that the log begins with. Rounds are a minute apart. Commands are carried out between rounds, unless told otherwise.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
+from cli.settings.load import load
 from simulation.cluster import SimulatedCluster
 from simulation.executor import SimulatedExecutor
-from simulation.loop import Answer, EngineDecider
+from simulation.loop import Answer, answer_of
 from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
-from simulation.telemetry import collection_pass, outcome_reports
+from simulation.telemetry import collection_pass, outcome_reports, to_record
 from strategies.describe import describe
-from strategies.engine import EngineSettings
-from strategies.model import Outcome
-from strategies.shedding.registry import SHEDDERS
+from strategies.engine import Engine, EngineSettings
+from strategies.model import Outcome, Policies
+from strategies.store import InMemoryStore
 
 RULER = "----"
 #: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a percent.
@@ -47,6 +49,8 @@ class Scenario:
     strategy: str = "avg"
     mode: str = "fixed"
     overrides: dict[str, str] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    policies: str | None = None
     message_bytes: float = 1024.0
     brokers: list[BrokerModel] = field(default_factory=list)
     bundles: list[BundleModel] = field(default_factory=list)
@@ -62,7 +66,7 @@ def read_scenario(text: str) -> Scenario:
     _story, _, setup = text.partition("\n\n")
     scenario = Scenario()
     for line in setup.splitlines():
-        if not _read_line(line.split(), scenario):
+        if not (_read_round(line.split(), scenario) or _read_line(line.split(), scenario)):
             raise ValueError(f"not understood: {line!r}; tests/golden/scenario.py shows what may stand in a scenario")
     return scenario
 
@@ -70,12 +74,14 @@ def read_scenario(text: str) -> Scenario:
 def play(scenario: Scenario) -> Iterator[str]:
     """What the engine prints: per round its record, usage per broker, commands, and what was left alone."""
     cluster = _cluster(scenario)
-    decider, executor, outcomes = EngineDecider(_settings(scenario)), SimulatedExecutor(cluster), tuple[Outcome, ...]()
+    engine, store, executor, outcomes = Engine(_settings(scenario)), InMemoryStore(), SimulatedExecutor(cluster), tuple[Outcome, ...]()
+    if scenario.policies is not None:
+        engine.fold(Policies(cluster.model.cluster, cluster.model.start_ms, scenario.policies), store)
     for number in range(1, scenario.rounds + 1):
         for bundle, rate in scenario.carries.get(number, []):
             cluster.carry(bundle, rate / 2)
         seen = collection_pass(cluster, scenario.silent.get(number, ()))
-        answer = decider.decide([*outcome_reports(outcomes), *seen])
+        answer = answer_of([event for one in (*outcome_reports(outcomes), *seen) for event in engine.fold(to_record(one), store)])
         yield from _print(answer)
         outcomes = () if number in scenario.idle_executor else executor.apply(answer.commands, answer.round.ts)
 
@@ -89,6 +95,18 @@ def split_file(path: Path) -> tuple[str, str]:
 def join_file(path: Path, head: str, printed: str) -> None:
     """Writes both parts of a file."""
     path.write_text(f"{head}{RULER}\n{printed}", encoding="utf-8")
+
+
+def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
+    """What every round heeds, whatever the strategy."""
+    match words:
+        case ["limits" | "filters" | "splitting" | "throttling" | "placement" as table, key, *value]:
+            scenario.flags.append(f"{table}.{key}={' '.join(value)}")
+        case ["policies", *snapshot]:
+            scenario.policies = " ".join(snapshot)
+        case _:
+            return False
+    return True
 
 
 def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
@@ -128,14 +146,9 @@ def _cluster(scenario: Scenario) -> SimulatedCluster:
 
 
 def _settings(scenario: Scenario) -> EngineSettings:
-    entry = SHEDDERS[scenario.strategy]
-    defaults = {one.name: one.default for one in dataclasses.fields(entry.settings)}
-    given = {key: _like(defaults[key], value) for key, value in scenario.overrides.items()}
-    return EngineSettings(scenario.strategy, "parity" if scenario.mode == "parity" else "fixed", entry.settings(**given))
-
-
-def _like(default: Any, text: str) -> Any:
-    return text == "true" if isinstance(default, bool) else type(default)(text)
+    rules = {f"shedding.{scenario.strategy}.{key}": value for key, value in scenario.overrides.items()}
+    named = {"shedding.strategy": scenario.strategy, "shedding.mode": scenario.mode, **rules}
+    return load(flags=[*(f"{path}={value}" for path, value in named.items()), *scenario.flags]).engine
 
 
 def _print(answer: Answer) -> Iterator[str]:

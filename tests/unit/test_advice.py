@@ -1,0 +1,115 @@
+"""When a dispatch limit is advised: a hot bundle that can be neither moved nor split, and what the limit would be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+
+from strategies.model import BrokerLoad, ClusterView
+from strategies.splitting.limits import SplitSettings
+from strategies.throttling.advice import Advice, AdviceSettings, Ways, due_advice
+from tests.unit.shedding_builders import MIB, ns, view
+from tests.unit.shedding_builders import broker as a_broker
+from tests.unit.splitting_builders import broker as a_table
+
+ONE_TOPIC = SplitSettings()
+
+
+def full(name: str = "b1", mib: float = 80.0, rest: float = 20.0, topics: int = 1, bundle: str = ns(0)) -> BrokerLoad:
+    """A broker with one hot bundle, all of it dispatched, and a small one beside it."""
+    table = a_table(f"{name}:1", {bundle: (topics, 9, mib * 1024, mib * MIB), f"t/{name}/0x0_0x1": (1, 1, rest * 1024, rest * MIB)}).bundles
+    table = replace(table, short=table.short[:, [1, 0, 3, 2]])
+    return replace(a_broker(name, 95.0, mib + rest), load_bundles=lambda: table)
+
+
+def advice(
+    *brokers: BrokerLoad,
+    usage: Mapping[str, float] | None = None,
+    relieving: Collection[str] = (),
+    bundles: int = 4,
+    busy: Collection[str] = (),
+    advised: Mapping[str, int] | None = None,
+    settings: AdviceSettings = AdviceSettings(),
+    excluded: str = "",
+) -> tuple[Advice, ...]:
+    """Advice for brokers at 95 %, beside one that idles."""
+    seen: ClusterView = replace(view(*brokers, a_broker("idle", 5.0)), is_excluded=lambda bundle: bundle == excluded)
+    usages = {broker.broker: 0.95 for broker in brokers} | {"idle:1": 0.05} | dict(usage or {})
+    return due_advice(seen, usages, Ways(lambda _, __: relieving, lambda _: bundles, ONE_TOPIC, busy, advised or {}), settings)
+
+
+def told(found: Collection[Advice]) -> list[str]:
+    return [one.decision.bundle for one in found]
+
+
+def test_the_limit_and_what_it_would_do() -> None:
+    """Ten points of 95 are 10.53 of 100 MiB/s; the bundle dispatches 80."""
+    (one,) = advice(full())
+    assert (one.decision.source, one.decision.destination, one.decision.code) == ("b1:1", None, "hot-bundle")
+    assert dict(one.limits) == {
+        "level": "topic",
+        "dispatchThrottlingRateInMsg": int(1024 * 80 * (80 - 100 * 10 / 95) / 80),
+        "dispatchThrottlingRateInByte": int((80 - 100 * 10 / 95) * MIB),
+        "ratePeriodInSecond": 1,
+        "relativeToPublishRate": False,
+    }
+    assert one.decision.text == (
+        "b1:1 is at 95.0 %, and 80 % of its traffic goes through this bundle, which can neither be moved nor split: "
+        "71,141 msg/s and 69.5 MiB/s per topic would leave 85.0 %, if usage follows traffic"
+    )
+
+
+def test_no_limit_is_below_a_tenth_of_what_is_dispatched() -> None:
+    (one,) = advice(full(), usage={"b1:1": 10.0})
+    assert one.limits["dispatchThrottlingRateInByte"] == 8 * MIB
+
+
+def test_topics_share_it() -> None:
+    (one,) = advice(full(topics=4), bundles=128)
+    (alone,) = advice(full())
+    assert int(str(one.limits["dispatchThrottlingRateInByte"])) == int(str(alone.limits["dispatchThrottlingRateInByte"])) // 4
+
+
+class TestWhoNeedsNone:
+    def test_a_bundle_that_could_move(self) -> None:
+        assert advice(full(), relieving=["idle:1"]) == ()
+
+    @pytest.mark.parametrize(("topics", "bundles", "expected"), [(2, 4, []), (2, 128, [ns(0)]), (1, 4, [ns(0)])])
+    def test_a_bundle_that_could_be_split(self, topics: int, bundles: int, expected: list[str]) -> None:
+        assert told(advice(full(topics=topics), bundles=bundles)) == expected
+
+    def test_a_broker_that_other_commands_relieve(self) -> None:
+        assert advice(full(), busy=["b1:1"]) == ()
+
+    def test_a_bundle_that_was_mentioned_already(self) -> None:
+        assert advice(full(), advised={ns(0): 0}) == ()
+
+    def test_a_broker_at_the_limit_exactly(self) -> None:
+        assert advice(full(), usage={"b1:1": 0.85}) == ()
+
+    def test_a_broker_that_settles(self) -> None:
+        assert advice(replace(full(), settling=True)) == ()
+
+    def test_bundles_of_pulsar_itself(self) -> None:
+        assert advice(full(bundle="pulsar/system/0x00000000_0x40000000")) == ()
+
+    def test_a_namespace_that_stays_is_not_looked_at(self) -> None:
+        (one,) = advice(full(), excluded=ns(0))
+        assert one.decision.bundle == "t/b1/0x0_0x1"
+
+    def test_a_single_broker(self) -> None:
+        ways = Ways(lambda _, __: (), lambda _: 4, ONE_TOPIC, (), {})
+        assert due_advice(view(full()), {"b1:1": 0.95}, ways, AdviceSettings()) == ()
+
+    @pytest.mark.parametrize("usage", [float("nan"), float("inf")])
+    def test_a_broker_whose_usage_nobody_knows(self, usage: float) -> None:
+        assert advice(full(), usage={"b1:1": usage}) == ()
+
+
+def test_fullest_brokers_first_and_not_too_much_at_once() -> None:
+    brokers = [full(f"b{k}", bundle=ns(k)) for k in range(1, 4)]
+    usage = {"b1:1": 0.9, "b2:1": 0.97, "b3:1": 0.93}
+    assert told(advice(*brokers, usage=usage)) == [ns(2), ns(3), ns(1)]
+    assert told(advice(*brokers, usage=usage, settings=AdviceSettings(per_round=1))) == [ns(2)]

@@ -1,0 +1,137 @@
+"""Which picked bundles really leave: limits and filters, exchanges, and what is remembered of a broker that was due and gave nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from strategies.filters.contract import Refusal
+from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.policies import BrokerFacts, PoliciesView
+from strategies.leaving import Leaving, LeavingRules, decide
+from strategies.limits.budget import Budget
+from strategies.limits.settings import LimitSettings
+from strategies.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding
+from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
+from strategies.placement.registry import placer
+from strategies.settings import Mode
+from strategies.state import Gained
+from tests.unit.placement_builders import policies
+from tests.unit.shedding_builders import WEIGHTS, broker, bundles, ns, view
+
+CLOSED = Refusal("outside-window", "would be moved, but not now")
+#: What was remembered before the round, in which AvgShedder counted b1 and b2 anew because they were due.
+DUE = Memory({name: BrokerMemory(hit_high=2, hit_low=5) for name in ("b1:1", "b2:1")}, ClusterMemory(hits=4))
+ACTED = Memory({name: BrokerMemory(hit_high=0, hit_low=0) for name in ("b1:1", "b2:1")})
+
+
+def leave(k: int, to: str | None = "b2:1", exchange: str | None = None, source: str = "b1:1") -> Decision:
+    return Decision(ns(k), source, to, "apart", "it is too full", exchange=exchange)
+
+
+def left(
+    *decisions: Decision,
+    mode: Mode = "fixed",
+    closed: Refusal | None = None,
+    limits: LimitSettings = LimitSettings(),
+    excluded: Sequence[str] = (),
+    gained: Mapping[str, Gained] | None = None,
+    known: PoliciesView | None = None,
+    extensible: bool = False,
+) -> Leaving:
+    """b1 at 80 % with bundles 0 to 3 of 10 MiB/s each, b2 at 10 % with bundle 8, b3 at 20 % with bundle 9."""
+    seen = view(
+        broker("b1", 80.0, 40.0, bundles(10, 10, 10, 10)),
+        broker("b2", 10.0, 5.0, bundles(5, first=8)),
+        broker("b3", 20.0, 5.0, bundles(5, first=9)),
+    )
+    filters = Filters(FilterSettings(load_manager="extensible" if extensible else "modular", distribute_evenly=False), mode)
+    rules = DestinationRules(placer("avg", None, mode), filters, DestinationSettings(), WEIGHTS)
+    destinations = Destinations(seen, 7, rules, policies=known or PoliciesView(), memory=DUE)
+    refusals = LeavingRules(mode, Budget(limits, (), 0), lambda bundle: bundle in excluded, gained or {}, closed)
+    return decide({one.broker: one for one in seen.brokers}, Shedding(decisions, (), ACTED), destinations, refusals)
+
+
+def stays(found: Leaving) -> dict[str, str]:
+    """Bundle → code of the reason why it stays."""
+    return {name: skip.code for skip in found.skips for name in skip.names}
+
+
+def hits(found: Leaving) -> dict[str, tuple[int | None, int | None]]:
+    return {name: (kept.hit_high, kept.hit_low) for name, kept in found.memory.brokers.items()}
+
+
+def test_what_nobody_minds_leaves() -> None:
+    found = left(leave(0), leave(1))
+    assert list(found.kept) == [ns(0), ns(1)]
+    assert (stays(found), found.rules.budget.spent is not None) == ({}, True)
+    assert hits(found) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+
+
+class TestOutsideOfWindows:
+    def test_every_bundle_that_was_picked_is_told(self) -> None:
+        found = left(leave(0), leave(1), closed=CLOSED)
+        assert (dict(found.kept), stays(found)) == ({}, {ns(0): "outside-window", ns(1): "outside-window"})
+        assert [skip.text for skip in found.skips] == ["it would be moved, but not now"] * 2
+
+    def test_brokers_that_were_due_still_are_in_fixed_mode(self) -> None:
+        assert hits(left(leave(0), closed=CLOSED)) == {"b1:1": (2, 5), "b2:1": (2, 5)}
+        assert left(leave(0), closed=CLOSED).memory.cluster.hits == 4
+
+    def test_java_counts_anew_whatever_came_of_it(self) -> None:
+        assert hits(left(leave(0), closed=CLOSED, mode="parity")) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+
+
+class TestNamespacesThatStay:
+    @pytest.mark.parametrize("mode", ["fixed", "parity"])
+    def test_their_bundles_stay_in_both_modes(self, mode: Mode) -> None:
+        found = left(leave(0), leave(1), excluded=[ns(0)], mode=mode)
+        assert (list(found.kept), stays(found)) == ([ns(1)], {ns(0): "excluded-namespace"})
+
+    def test_a_broker_that_gave_something_else_has_had_its_turn(self) -> None:
+        assert hits(left(leave(0), leave(1), excluded=[ns(0)])) == {"b1:1": (0, 0), "b2:1": (0, 0)}
+
+
+class TestExchanges:
+    """b1 gives bundle 0 to b2, which gives bundle 8 back to make room."""
+
+    def exchange(self) -> list[Decision]:
+        return [leave(8, "b1:1", ns(0), "b2:1"), leave(0, "b2:1", ns(0))]
+
+    def test_both_leave(self) -> None:
+        assert list(left(*self.exchange(), extensible=True).kept) == [ns(8), ns(0)]
+
+    @pytest.mark.parametrize(("excluded", "other"), [(0, 8), (8, 0)])
+    def test_or_none(self, excluded: int, other: int) -> None:
+        found = left(*self.exchange(), leave(1), excluded=[ns(excluded)], extensible=True)
+        assert stays(found) == {ns(excluded): "excluded-namespace", ns(other): "exchange"}
+        assert list(found.kept) == [ns(1)]
+
+    def test_a_destination_that_may_not_take_its_part_keeps_both(self) -> None:
+        draining = policies(brokers={"b2:1": BrokerFacts(draining=True)})
+        assert stays(left(*self.exchange(), known=draining, extensible=True)) == {ns(0): "draining", ns(8): "exchange"}
+
+    def test_the_budget_is_asked_for_both(self) -> None:
+        assert set(stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=1), extensible=True)).values()) == {"budget"}
+        assert stays(left(*self.exchange(), limits=LimitSettings(moves_per_round=2), extensible=True)) == {}
+
+
+class TestBundlesOfTwoBrokers:
+    def test_one_command_is_enough(self) -> None:
+        found = left(leave(0), leave(0, "b3:1", source="b2:1"))
+        assert [decision.source for decision in found.kept.values()] == ["b1:1"]
+        assert [(skip.code, skip.text, skip.broker) for skip in found.skips] == [
+            ("on-two-brokers", "it is reported by b1:1 too: it is moving already", "b2:1")
+        ]
+
+    def test_a_bundle_that_arrived_elsewhere_is_not_given_by_its_old_broker(self) -> None:
+        gained = {ns(0): Gained("b3:1", 6), ns(1): Gained("b1:1", 6)}
+        found = left(leave(0), leave(1), gained=gained)
+        assert (list(found.kept), stays(found)) == ([ns(1)], {ns(0): "on-two-brokers"})
+
+
+def test_a_bundle_that_a_filter_keeps_spends_nothing() -> None:
+    nowhere = policies(brokers={name: BrokerFacts(draining=True) for name in ("b2:1", "b3:1")})
+    found = left(leave(0), known=nowhere)
+    assert (stays(found), found.rules.budget.spent, hits(found)["b1:1"]) == ({ns(0): "no-destination"}, None, (2, 5))

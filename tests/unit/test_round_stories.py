@@ -1,0 +1,276 @@
+"""Whole stories of the live round: policies from the log, limits, placements, splits and advice, from telemetry to commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.explain.history import History
+from cli.explain.sentences import explain
+from cli.explain.subject import find
+from sinks.wire import decode_command, encode_command
+from strategies.engine import Engine, EngineSettings, rules_of
+from strategies.errors import SettingsError
+from strategies.filters.pipeline import FilterSettings
+from strategies.limits.settings import LimitSettings
+from strategies.model import Command, Event, LoadReport, Policies, Round, Skip, TelemetryRecord
+from strategies.settings import Mode
+from strategies.shedding.overload_rule import OverloadSettings
+from strategies.splitting.limits import SplitSettings
+from strategies.store import InMemoryStore
+from strategies.throttling.advice import AdviceSettings
+from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
+
+HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
+NAMES = ("hot:1", "cool:1", "cold:1")
+
+
+def engine(mode: Mode = "fixed", strategy: str = "overload", **parts: Any) -> Engine:
+    """OverloadShedder: it acts at once. One bundle of the namespace per broker is no rule here, unless `filters` says so."""
+    return Engine(EngineSettings(strategy, mode, **{"filters": FilterSettings(distribute_evenly=False), **parts}))
+
+
+def a_pass(minute: int = 0, hot: float = 90.0, heavy: dict[str, float] | None = None) -> list[TelemetryRecord]:
+    """Three brokers, the first of them hot."""
+    start = minute * 60
+    return [
+        report("hot:1", start + 1, hot + minute / 10, HEAVY if heavy is None else heavy),
+        report("cool:1", start + 2, 20.0 + minute / 10, {bundle(3, "t/of-cool"): 2.0}),
+        report("cold:1", start + 3, 10.0 + minute / 10, {bundle(4, "t/of-cold"): 1.0}),
+        sweep(start + 4, *NAMES),
+    ]
+
+
+def policies(**snapshot: Any) -> Policies:
+    return Policies("c", T0, json.dumps(snapshot))
+
+
+def commands(events: list[Event]) -> list[Command]:
+    return [event for event in events if isinstance(event, Command)]
+
+
+def moved(events: list[Event]) -> list[tuple[str, str | None]]:
+    return [(one.bundle, one.destination) for one in commands(events) if one.action in ("unload", "transfer")]
+
+
+def skips(events: list[Event]) -> list[Skip]:
+    return [skip for event in events if isinstance(event, Round) for skip in event.skips]
+
+
+def stays(events: list[Event]) -> dict[str, str]:
+    return {name: skip.code for skip in skips(events) for name in skip.names}
+
+
+def with_topics(topics: int, records: list[TelemetryRecord]) -> list[TelemetryRecord]:
+    """The same, with so many topics in each bundle."""
+    return [large(one, topics) if isinstance(one, LoadReport) else one for one in records]
+
+
+def large(record: LoadReport, topics: int) -> LoadReport:
+    assert record.bundles is not None
+    return replace(record, bundles=replace(record.bundles, topics=np.full(len(record.bundles.names), topics, dtype=np.int64)))
+
+
+class TestPoliciesOfTheLog:
+    def test_without_them_the_emptiest_broker_takes_the_bundle(self) -> None:
+        assert moved(fold_all(engine(), a_pass())) == [(bundle(0), "cold:1")]
+
+    def test_a_broker_that_is_drained_takes_nothing(self) -> None:
+        draining = policies(brokers={"cold:1": {"draining": True}})
+        assert moved(fold_all(engine(), [draining, *a_pass()])) == [(bundle(0), "cool:1")]
+
+    def test_isolation_is_kept(self) -> None:
+        only = {"namespaces": ["t/ns"], "primary": ["hot", "cool"], "secondary": []}
+        policy = {
+            **only,
+            "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+        }
+        assert moved(fold_all(engine(), [policies(isolation=[{"name": "gold", **policy}]), *a_pass()])) == [(bundle(0), "cool:1")]
+
+    def test_the_newest_snapshot_counts_in_later_rounds_too(self) -> None:
+        nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})
+        events = fold_all(engine(), [nobody, *a_pass(0), replace(policies(), ts=T0 + 30_000), *a_pass(1)])
+        assert [one.round for one in commands(events) if one.action == "transfer"] == [2]
+        assert stays(events)[bundle(0)] == "no-destination"
+
+    @pytest.mark.parametrize("snapshot", ["{", '["isolation"]', '{"isolation": {"gold": 7}}'])
+    def test_what_cannot_be_read_is_told_and_stops_nothing(self, snapshot: str) -> None:
+        events = fold_all(engine(), [Policies("c", T0, snapshot), *a_pass()])
+        assert stays(events)["c"] == "unreadable-policies"
+
+    def test_filters_can_be_switched_off(self) -> None:
+        draining = policies(brokers={"cold:1": {"draining": True}})
+        assert moved(fold_all(engine(filters=FilterSettings(enabled=False)), [draining, *a_pass()])) == [(bundle(0), "cold:1")]
+
+    @pytest.mark.parametrize(("max_topics", "second"), [(30, "cold:1"), (25, "cool:1")])
+    def test_moves_under_way_count_for_the_limit_of_topics(self, max_topics: int, second: str) -> None:
+        """Ten topics a bundle: cold serves one, and one is on its way to it that no report shows yet."""
+        heavy, busy = {**HEAVY, bundle(5): 50.0}, {bundle(3, "t/of-cool"): 500.0}
+        passes = [*a_pass(0, 61.0, heavy), *a_pass(1, 99.0, heavy)]
+        passes = [
+            report("cool:1", (one.ts - T0) / 1000, 20.0, busy) if isinstance(one, LoadReport) and one.broker == "cool:1" else one
+            for one in passes
+        ]
+        rule = FilterSettings(distribute_evenly=False, max_topics=max_topics)
+        events = fold_all(engine(filters=rule, shedding=OverloadSettings(threshold_percent=60.0)), with_topics(10, passes))
+        assert moved(events) == [(bundle(0), "cold:1"), (bundle(5), second)]
+
+
+class TestPlacement:
+    def test_auto_is_the_one_beside_the_strategy(self) -> None:
+        (command,) = commands(fold_all(engine(), a_pass()))
+        assert (command.action, command.evidence["placement"]) == ("transfer", "least-rate")
+
+    def test_none_leaves_it_to_pulsar(self) -> None:
+        (command,) = commands(fold_all(engine(placement="none"), a_pass()))
+        assert (command.action, command.destination) == ("unload", None)
+        assert "placement" not in command.evidence
+
+    def test_none_still_heeds_policies(self) -> None:
+        nobody = policies(brokers={name: {"draining": True} for name in ("cool:1", "cold:1")})
+        assert stays(fold_all(engine(placement="none"), [nobody, *a_pass()]))[bundle(0)] == "no-destination"
+
+    def test_another_one_by_name(self) -> None:
+        (command,) = commands(fold_all(engine(placement="round_robin"), a_pass()))
+        assert command.evidence["placement"] == "its-turn"
+
+    def test_a_name_nobody_knows(self) -> None:
+        with pytest.raises(SettingsError, match=r"placement\.strategy: 'best' is not known; choose one of"):
+            rules_of(EngineSettings(placement="best"))
+
+
+class TestLimits:
+    def test_excluded_brokers_neither_give_nor_take(self) -> None:
+        events = fold_all(engine(limits=LimitSettings(excluded_brokers="cold:*")), a_pass())
+        assert moved(events) == [(bundle(0), "cool:1")]
+        assert stays(events)["cold:1"] == "excluded-broker"
+        assert stays(fold_all(engine(limits=LimitSettings(excluded_brokers="hot:1")), a_pass()))["cool:1"] == "not-overloaded"
+
+    def test_the_budget_of_an_hour_is_kept_over_rounds(self) -> None:
+        store = InMemoryStore()
+        busy = engine(limits=LimitSettings(moves_per_hour=2), shedding=OverloadSettings(threshold_percent=50.0))
+        rounds = [fold_all(busy, a_pass(minute), store) for minute in range(80)]
+        given = [len(moved(events)) for events in rounds]
+        assert given[0] > 0
+        assert sum(given[:60]) == 2
+        assert sum(given[60:]) > 0
+        assert "budget" in stays([event for events in rounds for event in events]).values()
+
+    def test_outside_of_windows_a_round_says_what_it_would_do(self) -> None:
+        events = fold_all(engine(limits=LimitSettings(windows="Sat 00:00-00:01")), a_pass())
+        assert commands(events) == []
+        assert stays(events)[bundle(0)] == "outside-window"
+
+
+class TestSplits:
+    def test_none_unless_switched_on(self) -> None:
+        passes = with_topics(5000, a_pass(hot=30.0))
+        assert commands(fold_all(engine(), passes)) == []
+
+    def test_the_modular_manager_at_once_and_then_the_bundle_rests(self) -> None:
+        passes = with_topics(5000, [*a_pass(0, 30.0), *a_pass(1, 30.0)])
+        events = fold_all(engine(splitting=SplitSettings(enabled=True)), passes)
+        assert {(one.round, one.action) for one in commands(events)} == {(1, "split")}
+        assert stays(events)[bundle(0)] == "cooling-down"
+
+    def test_the_extensible_manager_after_enough_rounds(self) -> None:
+        passes = with_topics(5000, [record for minute in range(5) for record in a_pass(minute, 30.0)])
+        events = fold_all(engine(strategy="transfer", splitting=SplitSettings(enabled=True, max_splits=1)), passes)
+        split = [(one.round, one.bundle) for one in commands(events) if one.action == "split" and one.source == "hot:1"]
+        assert [round_ for round_, _ in split] == [4, 5]
+        assert len({name for _, name in split}) == 2
+
+
+class TestAdvice:
+    """The only ordinary bundle of an overloaded broker cannot help by moving."""
+
+    def advice(self, events: list[Event]) -> list[Command]:
+        return [one for one in commands(events) if one.action == "throttle"]
+
+    def close_ones(self, minute: int = 0) -> list[TelemetryRecord]:
+        """All others would be overloaded, too."""
+        start = minute * 60
+        return [
+            report("hot:1", start + 1, 95.0 + minute / 100, {bundle(0): 300.0}),
+            report("cool:1", start + 2, 80.0 + minute / 100, {bundle(3, "t/of-cool"): 1.0}),
+            sweep(start + 3, "hot:1", "cool:1"),
+        ]
+
+    def test_a_hot_topic_that_nobody_can_take(self) -> None:
+        (one,) = commands(fold_all(engine(), self.close_ones()))
+        assert (one.action, one.bundle, one.source, one.destination, one.code) == ("throttle", bundle(0), "hot:1", None, "hot-bundle")
+        assert one.expected.source_before == one.expected.source_after
+
+    def test_it_is_not_repeated_for_a_while_and_no_bundle_rests_for_it(self) -> None:
+        store, rule = InMemoryStore(), engine(throttling=AdviceSettings(repeat_ms=120_000))
+        rounds = [self.advice(fold_all(rule, self.close_ones(minute), store)) for minute in range(4)]
+        assert [len(one) for one in rounds] == [1, 0, 1, 0]
+        assert store.get_cluster().cooling == {}
+
+    def test_not_in_parity_mode_nor_when_switched_off(self) -> None:
+        assert self.advice(fold_all(engine("parity"), self.close_ones())) == []
+        assert self.advice(fold_all(engine(throttling=AdviceSettings(advise=False)), self.close_ones())) == []
+
+    def test_not_for_a_broker_that_gives_something(self) -> None:
+        events = fold_all(engine(), a_pass(hot=95.0))
+        assert (len(moved(events)), self.advice(events)) == (1, [])
+
+
+class TestOnTheTopic:
+    """What splits and advice look like as records and as lines."""
+
+    def a_split(self) -> Command:
+        passes = with_topics(5000, a_pass(hot=30.0))
+        return commands(fold_all(engine(splitting=SplitSettings(enabled=True)), passes))[0]
+
+    def advice(self) -> Command:
+        return commands(fold_all(engine(), TestAdvice().close_ones()))[0]
+
+    def test_they_come_back_unchanged(self) -> None:
+        for command in (self.a_split(), self.advice()):
+            assert decode_command(encode_command(command)) == command
+
+    def test_a_split_names_its_algorithm_and_advice_its_limits(self) -> None:
+        record, limits = (json.loads(encode_command(one)) for one in (self.a_split(), self.advice()))
+        assert (record["action"], record["algorithm"], record["destination"]) == ("split", "range_equally_divide", None)
+        assert "limits" not in record
+        assert limits["limits"]["level"] == "topic"
+        assert "algorithm" not in limits
+
+    def test_they_are_no_moves(self) -> None:
+        store = InMemoryStore()
+        passes = with_topics(5000, a_pass(hot=30.0))
+        fold_all(engine(splitting=SplitSettings(enabled=True)), passes, store)
+        state = store.get_cluster()
+        assert (dict(state.in_flight), state.spent) == ({}, ())
+        assert bundle(0) in state.cooling
+
+
+class TestExplained:
+    """Splits, advice and brokers that are left out, as `rebalancer explain` tells them."""
+
+    def explained(self, word: str, events: list[Event]) -> str:
+        history = History(tuple(event for event in events if isinstance(event, Round)), tuple(commands(events)))
+        return "\n".join(explain(find(word, history), history, 3))
+
+    def test_a_split_goes_nowhere(self) -> None:
+        events = fold_all(engine(splitting=SplitSettings(enabled=True)), with_topics(5000, a_pass(hot=30.0)))
+        line = f"split {bundle(0)} of hot:1 by range_equally_divide, because it holds 5000 topics, more than 1000"
+        for word in ("1", "hot:1", bundle(0)):
+            assert line in self.explained(word, events)
+        assert "whichever broker" not in self.explained("1", events)
+        assert "expected" not in self.explained(commands(events)[0].id, events)
+
+    def test_advice_names_its_limits(self) -> None:
+        events = fold_all(engine(), TestAdvice().close_ones())
+        told = self.explained(commands(events)[0].id, events)
+        assert f"what: advice to throttle {bundle(0)} of hot:1" in told
+        assert "limits: level = topic, dispatchThrottlingRateInMsg = 121263, dispatchThrottlingRateInByte = 124173473" in told
+
+    def test_a_broker_that_the_operator_leaves_out(self) -> None:
+        events = fold_all(engine(limits=LimitSettings(excluded_brokers="cold:1")), a_pass())
+        assert "was left out: limits.excluded_brokers names it" in self.explained("cold:1", events)
