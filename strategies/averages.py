@@ -139,6 +139,8 @@ def bundles_of(data: bytes, namespace: str) -> int:
     """How many bundles of a packed table belong to a namespace; mostly none, which is found without looking at single names."""
     length = _HEAD.unpack_from(data, 0)[2]
     names, begin = data[_HEAD.size : _HEAD.size + length], f"{namespace}/".encode()
+    if not namespace:  # as `namespace_of` has it for a name without a slash
+        return sum(name != b"" and b"/" not in name for name in names.split(b"\n"))
     if begin not in names:
         return 0
     return sum(name.startswith(begin) and b"/" not in name[len(begin) :] for name in names.split(b"\n"))
