@@ -11,16 +11,17 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from time import thread_time
 from types import MappingProxyType
 
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, table
-from strategies.averages import unpack_history
-from strategies.bundle_loads import BundleLoads
-from strategies.model import BrokerLoad, ClusterView, Memory, Shedding
+from strategies import screening
+from strategies.engine import EngineSettings, rules_of
+from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
+from strategies.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.contract import Shedder
@@ -76,21 +77,10 @@ def measure(given: Cluster, strategy: str, mode: Mode, calls: int) -> tuple[Deci
     return DecisionCost(strategy, mode, given.size, times, len(decided.decisions), len(sources)), decided
 
 
-def view_of(brokers: Sequence[BrokerState], store: InMemoryStore) -> ClusterView:
+def view_of(brokers: Sequence[BrokerState], store: InMemoryStore, mode: Mode = "fixed") -> ClusterView:
     """What a round shows to its strategy: every broker's figures, and its table for those who look."""
-    loads = tuple(
-        BrokerLoad(
-            broker=state.broker,
-            figures=state.figures,
-            load_bundles=_reader(store, state.broker),
-            fresh=state.sampled_round == ROUND,
-            settling=state.sampled_at_ms <= state.judged_after_ms,
-            summary=state.table,
-            reported_at_ms=state.reported_at_ms,
-        )
-        for state in brokers
-    )
-    return ClusterView(CLUSTER, NOW_MS, loads)
+    given = RoundInput(CLUSTER, ROUND, NOW_MS, "sweep", tuple(brokers), {}, store.get_table, {}, {}, {}, ClusterMemory())
+    return screening.view_of(given, given.brokers, rules_of(EngineSettings(mode=mode)))
 
 
 def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:
@@ -119,16 +109,6 @@ def _timed(given: Cluster, rule: Shedder) -> tuple[float, Shedding]:
     memory = rule.retain(Memory({state.broker: state.memory for state in given.brokers}), [state.broker for state in given.brokers])
     decided = rule.shed(view, memory)
     return (thread_time() - started) * 1e3, decided
-
-
-def _reader(store: InMemoryStore, broker: str) -> Callable[[], BundleLoads]:
-    def read() -> BundleLoads:
-        packed = store.get_table(broker)
-        if packed is None:
-            raise AssertionError(f"{broker} has no table: there is nothing to measure")
-        return unpack_history(packed).loads()
-
-    return read
 
 
 def _by_rule(costs: Sequence[DecisionCost]) -> Iterator[list[DecisionCost]]:

@@ -74,7 +74,8 @@ class Estimate:
 
     def usage(self, broker: str) -> float:
         """Fraction, after what was applied so far."""
-        return self._usage(replace(self._brokers[broker], figures=self._figures[broker]))
+        load, figures = self._brokers[broker], self._figures[broker]
+        return self._usage(load if figures is load.figures else replace(load, figures=figures))
 
     def changed_usages(self) -> dict[str, float]:
         """Of the brokers that decisions touched, in the cluster's order; thousands of others keep theirs."""

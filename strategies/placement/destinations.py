@@ -130,8 +130,7 @@ class Destinations:
     @cached_property
     def _emptiest_first(self) -> list[str]:
         """Asked when the round has named all its destinations."""
-        expected = {broker: candidate.expected for broker, candidate in self._ledger.candidates().items()}
-        return sorted(self._brokers, key=lambda broker: (expected[broker], broker))
+        return self._ledger.emptiest_first()
 
     def _may_take(self, subject: Subject, broker: str) -> bool:
         return broker in self._ledger.candidates() and self._rules.filters.taker(subject, self._brokers, self._fleet())(broker)

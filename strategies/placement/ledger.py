@@ -11,7 +11,7 @@ from strategies.filters.contract import namespace_of
 from strategies.model import BrokerLoad
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
 from strategies.settings import Weights
-from strategies.usage import weighted_usage
+from strategies.usage import weighted_usage, weighted_usages
 
 #: Counting one namespace in every table is quick, counting all of them at once takes as long as counting some dozen.
 _COUNTED_AT_MOST = 16
@@ -67,6 +67,11 @@ class Ledger:
     def candidates(self) -> Mapping[str, Candidate]:
         """All brokers, in the order of the round; each looked at when somebody asks for it."""
         return _Candidates(self, tuple(self._brokers))
+
+    def emptiest_first(self) -> list[str]:
+        """All brokers by expected usage and name."""
+        expected = weighted_usages(tuple(self._figures.values()), self._weights).tolist()
+        return [broker for _, broker in sorted(zip(expected, self._figures, strict=True))]
 
     def averages(self, bundle: str, broker: str) -> Averages:
         """A bundle as the table of its broker has it; Pulsar's defaults for one that is not in it."""

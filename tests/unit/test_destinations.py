@@ -168,3 +168,10 @@ def test_a_ledger_moves_figures_bundles_and_topics() -> None:
     assert ledger.served("b1:1") == {"t/ns": 1}
     assert ledger.served("b2:1") == {"t/of-b2": 1, "t/ns": 1}
     assert (source.expected_rate, destination.expected_rate) == (100.0, 110.0)
+
+
+def test_the_emptiest_brokers_come_first_with_all_moves_counted_and_equal_ones_by_name() -> None:
+    ledger = Ledger((hot(), cool("b3", 10), cool("b2", 10), cool("b4", 5)), WEIGHTS)
+    assert ledger.emptiest_first() == ["b4:1", "b2:1", "b3:1", "b1:1"]
+    ledger.count(Move(ns(0), "b1:1", "b4:1", UNKNOWN))
+    assert ledger.emptiest_first() == ["b2:1", "b3:1", "b4:1", "b1:1"]
