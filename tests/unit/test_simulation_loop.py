@@ -79,6 +79,7 @@ def test_an_executor_applies_a_command_once() -> None:
         ({"destination": "nobody:1"}, "refused"),
         ({"bundle": "no/such/0x00000000_0x80000000"}, "refused"),
         ({"action": "split"}, "refused"),
+        ({"action": "throttle"}, "refused"),
         ({"expires_at_ms": 5}, "expired"),
     ],
 )
