@@ -83,6 +83,8 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settin
         advice = _advice(broker, row, usage[broker.broker], limit)
         if advice is not None:
             found.append(advice)
+            # Two brokers may report a bundle that has just moved.
+            resting.add(advice.decision.bundle)
     return tuple(found)
 
 

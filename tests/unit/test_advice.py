@@ -113,3 +113,7 @@ def test_fullest_brokers_first_and_not_too_much_at_once() -> None:
     usage = {"b1:1": 0.9, "b2:1": 0.97, "b3:1": 0.93}
     assert told(advice(*brokers, usage=usage)) == [ns(2), ns(3), ns(1)]
     assert told(advice(*brokers, usage=usage, settings=AdviceSettings(per_round=1))) == [ns(2)]
+
+
+def test_a_bundle_that_two_brokers_report_is_mentioned_once() -> None:
+    assert told(advice(full("b1"), full("b2"))) == [ns(0)]
