@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from strategies.admission import AdmissionRules, Window
+from strategies.admission import AdmissionRules
 from strategies.errors import SettingsError
+from strategies.limits.names import patterns
+from strategies.limits.windows import Window, read_windows
 from strategies.settings import Setting
 
-_WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]|24(?=:00)):([0-5]\d)")
 _NAMESPACE = re.compile(r"[^/\s]+/[^/\s]+")
 _ACTIONS = ("unload", "transfer", "split")
 
@@ -26,7 +27,9 @@ class ExecutorSettings:
     actions: Annotated[str, Setting("What may be carried out; throttle is advice and never is")] = "unload,transfer,split"
     allow: Annotated[str, Setting("Namespaces that may be touched, for example orders/*,t/ns; empty = all")] = ""
     deny: Annotated[str, Setting("Namespaces that must not be touched, whatever `allow` says")] = ""
-    windows: Annotated[str, Setting("Times of day (UTC) at which bundles may move, for example 22:00-06:00; empty = always")] = ""
+    windows: Annotated[
+        str, Setting("Times (UTC) at which bundles may move: [Mon-Fri ]22:00-06:00, with commas between; empty = always")
+    ] = ""
     pause_file: Annotated[str, Setting("While this file exists nothing is carried out; empty = `pause` in the state folder")] = ""
     max_concurrent: Annotated[int, Setting("Commands that are carried out at the same time", "", ge=1, le=64)] = 4
     max_per_minute: Annotated[int, Setting("Commands that are begun within any minute; 0 = no limit", "", ge=0, le=100_000)] = 120
@@ -38,25 +41,28 @@ class ExecutorSettings:
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
     """The lists, read. Raises SettingsError with everything that is wrong with them."""
     complaints: list[str] = []
-    actions = _entries(settings.actions)
+    actions = patterns(settings.actions)
     complaints += [
         f"executor.actions: {action} cannot be carried out; choose from {', '.join(_ACTIONS)}"
         for action in actions
         if action not in _ACTIONS
     ]
     for name in ("allow", "deny"):
-        for pattern in _entries(getattr(settings, name)):
+        for pattern in patterns(getattr(settings, name)):
             if pattern != "*" and not _NAMESPACE.fullmatch(pattern):
                 complaints.append(f"executor.{name}: {pattern} is no tenant/namespace; * may stand for any text, as in orders/*")
-    windows = [_window(text) for text in _entries(settings.windows)]
-    complaints += [window for window in windows if isinstance(window, str)]
+    windows: tuple[Window, ...] = ()
+    try:
+        windows = read_windows(settings.windows, "executor.windows")
+    except SettingsError as error:
+        complaints += error.complaints
     if complaints:
         raise SettingsError(complaints)
     return AdmissionRules(
         actions=frozenset(actions),
-        allow=_entries(settings.allow),
-        deny=_entries(settings.deny),
-        windows=tuple(window for window in windows if isinstance(window, Window)),
+        allow=patterns(settings.allow),
+        deny=patterns(settings.deny),
+        windows=windows,
     )
 
 
@@ -70,15 +76,3 @@ def state_folder(settings: ExecutorSettings) -> Path:
 def pause_file(settings: ExecutorSettings) -> Path:
     """The brake."""
     return Path(settings.pause_file) if settings.pause_file else state_folder(settings) / "pause"
-
-
-def _entries(text: str) -> tuple[str, ...]:
-    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
-
-
-def _window(text: str) -> Window | str:
-    match = _WINDOW.fullmatch(text)
-    if match is None:
-        return f"executor.windows: {text} is no time of day; write it as 22:00-06:00 (UTC)"
-    begin_h, begin_m, end_h, end_m = map(int, match.groups())
-    return Window((begin_h * 60 + begin_m) * 60_000, (end_h * 60 + end_m) * 60_000)

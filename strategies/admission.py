@@ -15,29 +15,14 @@ from typing import Literal
 from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
+from strategies.limits.windows import Window, is_open
 from strategies.model import Command, OutcomeStatus
 from strategies.system_bundles import is_system_bundle
 
-_DAY_MS = 86_400_000
 #: A command from further in the future than clocks differ could be replayed for very long.
 _MOST_AHEAD_MS = 300_000
 
 Signature = Literal["signed", "unsigned", "wrong", "unchecked"]
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A time of day (UTC) in which bundles may move, in ms since midnight; `end` before `begin` reaches over midnight."""
-
-    begin_ms: int
-    end_ms: int
-
-    def holds(self, now_ms: int) -> bool:
-        """Whether the time lies inside; the end does not."""
-        time = now_ms % _DAY_MS
-        if self.begin_ms <= self.end_ms:
-            return self.begin_ms <= time < self.end_ms
-        return time >= self.begin_ms or time < self.end_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +159,8 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
 def _not_now(standing: Standing, rules: AdmissionRules) -> Objection | None:
     if standing.paused:
         return Objection("refused", "paused", "somebody has paused this executor; take the pause file away to go on")
-    if rules.windows and not any(window.holds(standing.now_ms) for window in rules.windows):
-        return Objection("refused", "outside-window", "it is none of the times of day in executor.windows")
+    if not is_open(rules.windows, standing.now_ms):
+        return Objection("refused", "outside-window", "it is none of the times in executor.windows")
     return None
 
 
