@@ -71,7 +71,7 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     return Settings(entries, _engine(entries), _job(entries), pulsar, collector, executor)
 
 
-def _merge(given: Sequence[Assignment], leaves: Sequence[Leaf]) -> tuple[tuple[Entry, ...], list[str]]:
+def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[Entry, ...], list[str]]:
     newest = {assignment.path: assignment for assignment in given}
     known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -15,12 +16,16 @@ SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, protected_namespaces=())
 
 
-def build_model(leaves: Sequence[Leaf]) -> type[BaseModel]:
-    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of bounds are errors."""
+@lru_cache(maxsize=1)
+def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
+    """A model with one nested model per table; unknown keys, wrong types, NaN and values out of bounds are errors.
+
+    Making it takes longer than everything else about settings, so the same leaves get the same model.
+    """
     return _table("", leaves)
 
 
-def json_schema(leaves: Sequence[Leaf]) -> dict[str, Any]:
+def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are in `x-` fields."""
     schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}

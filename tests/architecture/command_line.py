@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +36,20 @@ def run(*words: str, folder: Path = ROOT, environment: Mapping[str, str] | None 
     )
 
 
+@cache
+def _listed(command: tuple[str, ...]) -> frozenset[str]:
+    """The words of a command's help; pages show the same command many times."""
+    answer = run(*command, "--help")
+    assert answer.returncode == 0, answer.stdout
+    return frozenset(answer.stdout.replace(",", " ").split())
+
+
 def unknown_options(words: tuple[str, ...], positions: int | None = None) -> list[str]:
     """Options among `words` that the help of the command does not list; an AssertionError when the command does not exist.
 
     The first `positions` words name the command; without a number, all words before the first option (an argument there does no harm).
     """
     count = positions or next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
-    answer = run(*words[:count], "--help")
-    assert answer.returncode == 0, answer.stdout
-    listed = set(answer.stdout.replace(",", " ").split())
+    listed = _listed(words[:count])
     options = (word.partition("=")[0] for word in words[count:] if word.startswith("--"))
     return [option for option in options if option not in listed]
