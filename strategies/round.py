@@ -55,7 +55,9 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     orders = [*map(_move, leaving.kept.values()), *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions)]
     if rules.throttling.advise and rules.mode == "fixed":
         busy = {order.decision.source for order in orders} | {move.source for move in given.in_flight.values()}
-        ways = Ways(destinations.may_be_relieved, bundles_in, rules.splitting, busy, given.advised)
+        ways = Ways(
+            destinations.may_be_relieved, bundles_in, rules.splitting, busy, {*given.advised, *(order.decision.bundle for order in orders)}
+        )
         orders += [_Order("throttle", one.decision, limits=one.limits) for one in due_advice(view, usage, ways, rules.throttling)]
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()

@@ -55,14 +55,14 @@ class Ways:
     """What else could be done for a bundle.
 
     `may_be_relieved(bundle, source)`: whether another broker may take it without being as full then as the source is now.
-    `busy`: brokers that other commands relieve already; `advised`: bundle → when it was mentioned.
+    `busy`: brokers that other commands relieve already; `spoken_for`: bundles that have a command already, or were mentioned lately.
     """
 
     may_be_relieved: Callable[[str, str], bool]
     bundles_in: Callable[[str], int]
     splits: SplitSettings
     busy: Collection[str]
-    advised: Mapping[str, int]
+    spoken_for: Collection[str]
 
 
 def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settings: AdviceSettings) -> tuple[Advice, ...]:
@@ -72,7 +72,7 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settin
     limit = settings.above_percent / 100
     full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in ways.busy]
     found: list[Advice] = []
-    resting = {*ways.advised, *view.cooling}
+    resting = {*ways.spoken_for, *view.cooling}
     for broker in sorted(full, key=lambda one: (-usage[one.broker], one.broker)):
         if len(found) >= settings.per_round:
             break
