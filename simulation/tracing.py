@@ -1,0 +1,143 @@
+"""Writes down a run round by round, as it goes, and hands back its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simulation.timeline import Kind, Membership, Move, Timeline
+from strategies.bundle_loads import Floats
+from strategies.model import Command, Outcome, Round, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of one broker in one round beside its usage; NaN = not known."""
+
+    msg_rate: float = float("nan")
+    msg_throughput: float = float("nan")
+    lasting: float = float("nan")
+
+
+_UNKNOWN = Measured()
+
+
+@dataclass(slots=True)
+class Tracer:
+    """A timeline in the making. Rounds come in order; an outcome comes after the round that gave its command."""
+
+    title: str
+    kind: Kind
+    strategy: str
+    placement: str = ""
+    goal: str = ""
+    seed: int | None = None
+    interval_ms: int = 60_000
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    _cluster: str = ""
+    _times: list[int] = field(default_factory=list)
+    _columns: dict[str, int] = field(default_factory=dict)
+    _rows: list[tuple[Floats, Floats]] = field(default_factory=list)
+    _reached: list[bool] = field(default_factory=list)
+    _moves: list[Move] = field(default_factory=list)
+    _by_command: dict[str, int] = field(default_factory=dict)
+    _memberships: list[Membership] = field(default_factory=list)
+    _present: frozenset[str] = frozenset()
+
+    def round(
+        self,
+        record: Round,
+        commands: Iterable[Command],
+        reached: bool,
+        measured: Mapping[str, Measured] | None = None,
+        traffic: Mapping[str, float] | None = None,
+    ) -> None:
+        """One round and its commands. `measured`: by broker; `traffic`: bytes/s in + out by bundle that is to move."""
+        self._cluster = record.cluster
+        self._note_members(record)
+        known = measured or {}
+        columns = [self._columns.setdefault(broker, len(self._columns)) for broker in record.usage]
+        rows = [(usage, known.get(broker, _UNKNOWN)) for broker, usage in record.usage.items()]
+        figures = [(u, m.msg_rate, m.msg_throughput, u if m.lasting != m.lasting else m.lasting) for u, m in rows]
+        self._rows.append((np.array(columns, dtype=np.float64), np.array(figures, dtype=np.float64).reshape(-1, 4)))
+        self._times.append(record.ts)
+        self._reached.append(reached)
+        for command in commands:
+            if command.action in ("unload", "transfer"):
+                self._by_command[command.id] = len(self._moves)
+                self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
+
+    def outcome(self, outcome: Outcome, topics: int = 0, blip_ms: int = 0) -> None:
+        """What became of a command; of one that is not known here, nothing."""
+        index = self._by_command.get(outcome.command_id)
+        if index is not None:
+            move = self._moves[index]
+            went = outcome.owner_after or move.destination
+            self._moves[index] = replace(move, outcome=outcome.status, destination=went, topics=topics, blip_ms=blip_ms)
+
+    def add(self, move: Move) -> None:
+        """A move that no round commanded."""
+        self._moves.append(move)
+
+    def member(self, change: Membership) -> None:
+        """A broker that came or went, by somebody who knows why; `round` tells the others by itself."""
+        self._memberships.append(change)
+        name = frozenset([change.broker])
+        self._present = self._present | name if change.change == "joined" else self._present - name
+
+    def timeline(self, bundles: int = 0) -> Timeline:
+        """The run so far."""
+        cells = np.full((4, len(self._rows), len(self._columns)), np.nan)
+        for row, (columns, figures) in enumerate(self._rows):
+            cells[:, row, columns.astype(np.int64)] = figures.T
+        usage, rate, throughput, lasting = (np.ascontiguousarray(part) for part in cells)
+        return Timeline(
+            title=self.title,
+            kind=self.kind,
+            cluster=self._cluster,
+            strategy=self.strategy,
+            times_ms=np.array(self._times, dtype=np.int64),
+            brokers=tuple(self._columns),
+            usage=usage,
+            msg_rate=rate,
+            msg_throughput=throughput,
+            lasting=lasting,
+            reached=np.array(self._reached, dtype=np.bool_),
+            moves=tuple(self._moves),
+            memberships=tuple(self._memberships),
+            placement=self.placement,
+            goal=self.goal,
+            seed=self.seed,
+            bundles=bundles,
+            interval_ms=self.interval_ms,
+            settings=dict(self.settings),
+            notes=self.notes,
+        )
+
+    def _note_members(self, record: Round) -> None:
+        """Those of the first round were there before; a silent one counts as there until it is forgotten."""
+        there = frozenset([*record.usage, *record.stale])
+        if self._times:
+            came = sorted(there - self._present)
+            gone = sorted(self._present - there)
+            self._memberships += [Membership(record.ts, name, "joined", "first report") for name in came]
+            self._memberships += [Membership(record.ts, name, "left", "no longer listed") for name in gone]
+        self._present = there
+
+
+def _move(command: Command, row: int, traffic: float) -> Move:
+    return Move(
+        round=row,
+        ts=command.issued_at_ms,
+        bundle=command.bundle,
+        source=command.source,
+        destination=command.destination,
+        kind="unload" if command.action == "unload" else "transfer",
+        code=command.code,
+        reason=command.text,
+        traffic=traffic,
+        expected=command.expected,
+    )
