@@ -45,7 +45,7 @@ class PulsarHttp:
         self._urls = admin_urls(settings)
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
-        self._tls = _tls(settings)
+        self._tls = tls_context(settings)
         self._transports: dict[str, httpx.HTTPTransport] = {}
         self._opening = threading.Lock()
         self._known = frozenset(url.netloc for url in self._urls)
@@ -206,7 +206,8 @@ def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 
-def _tls(settings: PulsarSettings) -> ssl.SSLContext:
+def tls_context(settings: PulsarSettings) -> ssl.SSLContext:
+    """Whom we trust, and our own certificate. Raises SettingsError."""
     if not (settings.tls_ca_file or settings.tls_cert_file or "https:" in settings.admin_urls):
         # It trusts nobody. Loading the authorities of a machine takes longer than a call.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -19,6 +19,14 @@ class PulsarSettings:
         str, Setting("Web service of one or more brokers, for example http://a:8080,http://b:8080; the others are found through them")
     ] = ""
     token_file: Annotated[str, Setting("File with the token of a role with super-user rights; empty = no authentication")] = ""
+    service_url: Annotated[
+        str,
+        Setting("Binary protocol of one or more brokers, for example pulsar://a:6650 or pulsar+ssl://a:6651; empty = asked of admin_urls"),
+    ] = ""
+    load_manager: Annotated[
+        Literal["auto", "modular", "extensible"],
+        Setting("Which load manager the brokers run; auto = as a broker says", pulsar="loadManagerClassName"),
+    ] = "auto"
     tls_ca_file: Annotated[str, Setting("Certificates of the authorities to trust (PEM); empty = those of this machine")] = ""
     tls_cert_file: Annotated[str, Setting("Own certificate for brokers that ask for one (PEM); empty = none")] = ""
     tls_key_file: Annotated[str, Setting("Key of the own certificate (PEM); empty = it stands in tls_cert_file")] = ""

@@ -1,0 +1,48 @@
+"""What the one who opens a client of the binary protocol says when nobody answers, or when its settings cannot be used."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sinks.pulsar_client import open_client, pulsar_errors
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import PublishTimeout, SettingsError
+
+IMPATIENT = PulsarSettings("c", "http://127.0.0.1:1", deadline_ms=1_000, connect_timeout_ms=500)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Somebody who takes connections and says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def why(service_url: str) -> str:
+    with (
+        closing(open_client(service_url, IMPATIENT)) as client,
+        pytest.raises(PublishTimeout) as caught,
+        pulsar_errors("the load topic", service_url, IMPATIENT),
+    ):
+        client.create_producer("persistent://t/ns/topic")
+    return str(caught.value)
+
+
+def test_a_broker_that_is_not_there_is_named() -> None:
+    assert why("pulsar://127.0.0.1:1").startswith("the load topic: 127.0.0.1:1 does not accept connections")
+
+
+def test_whoever_does_not_speak_makes_us_doubt_the_token(silent: str) -> None:
+    assert "check the token in pulsar.token_file" in why(f"pulsar://{silent}")
+
+
+@pytest.mark.parametrize("setting", ["token_file", "tls_ca_file"])
+def test_files_that_cannot_be_read_are_complaints(setting: str, tmp_path: Path) -> None:
+    settings = PulsarSettings("c", "http://a:8080", **{setting: str(tmp_path / "nowhere")})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=rf"^pulsar\.{setting}: "):
+        open_client("pulsar+ssl://a:6651", settings)
