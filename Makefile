@@ -40,7 +40,7 @@ demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started
 
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included (ARGS="…" go to pytest)
-	@$(RUN)/python -m pytest -m "not slow" $(ARGS)
+	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(ARGS)
 
 .PHONY: test-long
 test-long: $(STAMP) ## the tests that take minutes, and 10,000 examples of every property instead of 500

@@ -54,6 +54,9 @@ def demo(
         str | None, typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka, made for this run, instead of folders.")
     ] = None,
     engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the report here as well as into the folder.", show_default=False)
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Watch a skewed cluster being balanced on this machine, no server needed.
@@ -61,10 +64,12 @@ def demo(
     A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
     Exit code 0: the spread fell below what the strategy wants; 3: it did not.
     """
+    from cli.demo.picture import write_demo_report
     from cli.demo.plan import TOPICS, OnKafka, Plan, prepare_folder, write_settings
     from cli.demo.run import run_demo
     from cli.demo.screen import open_screen
     from cli.goal import goal_of
+    from cli.report.page import can_write
     from cli.settings.load import load
 
     asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
@@ -74,14 +79,16 @@ def demo(
     if kafka is not None:
         plan = replace(plan, kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka))
     write_settings(plan)
-    settings = load(plan.settings_file).engine
-    goal = goal_of(settings)
+    settings = load(plan.settings_file)
+    goal = goal_of(settings.engine)
     try:
         with open_screen(plan, goal, quiet=as_json) as screen:
-            result = run_demo(plan, settings, goal, screen)
+            result = run_demo(plan, settings.engine, goal, screen)
     except KeyboardInterrupt:
         print(f"Stopped; what there is so far lies in {plan.folder}", file=sys.stderr)
         raise typer.Exit(exits.INTERRUPTED) from None
+    if can_write() or html is not None:
+        write_demo_report([plan.report, *([] if html is None else [html])], result, settings)
     if as_json:
         console.print_json("demo", 1, result.as_json())
     else:

@@ -46,6 +46,7 @@ def replay(
     rejected: Annotated[
         Path | None, typer.Option("--rejected", metavar="FILE", help="With -: write rejected records here as JSON lines.")
     ] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures: one HTML file.")] = None,
     fail_on_imbalance: Annotated[
         bool, typer.Option("--fail-on-imbalance", help="Exit 3 when a cluster's last round is less even than the strategy wants it.")
     ] = False,
@@ -61,7 +62,7 @@ def replay(
     """
     flags = options.flags(job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions)
     if recording == "-":
-        _refuse_with_pipe(out=out, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance)
+        _refuse_with_pipe(out=out, html=html, engine=engine, as_json=as_json, fail_on_imbalance=fail_on_imbalance)
         _pipe(options.settings(config, overrides, *flags), rejected)
         return
     if (recording is None) == (from_topic is None):
@@ -73,7 +74,10 @@ def replay(
     source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.kafka))
     answers = _answers(source, origin, settings, engine)
     made = decisions.collect(_shown(answers, quiet=as_json or out is not None))
-    files = decisions.write(made, out) if out is not None else {}
+    files = dict(decisions.write(made, out)) if out is not None else {}
+    if html is not None:
+        _write_html(html, origin, made, settings)
+        files["html"] = html
     _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
     if fail_on_imbalance:
         _fail_if_uneven(made, settings)
@@ -137,6 +141,14 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
     console.show(report.as_table(summaries), "spread: highest minus lowest usage of the brokers, in percentage points")
     if replayed.files:
         print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
+
+
+def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings) -> None:
+    from cli.replay.tracing import timelines
+    from cli.report.page import write_report
+
+    name = plain.topic_name(origin)
+    write_report(html, timelines(made, settings), title=f"Replay of {name}", made_by=f"rebalancer replay {name}")
 
 
 def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:

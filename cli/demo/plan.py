@@ -83,6 +83,10 @@ class Plan:
         return self.folder / "job.log"
 
     @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
     def overrides(self) -> tuple[Override, ...]:
         return tuple(one for one in (*OVERRIDES.get(self.strategy, ()), EVERYWHERE) if one.path not in self.wishes)
 

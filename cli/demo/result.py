@@ -80,6 +80,8 @@ def files(plan: Plan) -> dict[str, str]:
     """What lies where in the run's folder; folders end with a slash."""
     topics = {} if plan.kafka else {name: f"{name}/" for name in TOPICS}
     named = topics | {"settings": plan.settings_file.name}
+    if plan.report.exists():
+        named["report"] = plan.report.name
     return named if plan.engine == "plain" else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
 
 

@@ -21,6 +21,7 @@ _WHAT: Mapping[str, str] = {
     "rejected": "records that could not be used",
     "outcomes": "what became of each command",
     "settings": "the settings of this run",
+    "report": "what happened, in pictures: open it in a browser",
     "checkpoint": "the Spark job's progress and state",
     "log": "what the Spark job said",
 }

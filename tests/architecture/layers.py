@@ -26,6 +26,10 @@ LAYERS: Mapping[str, frozenset[str]] = {
 #: Client libraries open connections; they are imported where one is opened, so that nobody needs those he does not use.
 CLIENTS = frozenset({"kafka", "pulsar", "httpx"})
 
+#: Of the extra `report`: these packages may use it, inside functions, so that everything else works without it.
+WITH_REPORTS = frozenset({"cli", "sinks"})
+OPTIONAL = frozenset({"plotly", "pyarrow"})
+
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes no logs.
 # fmt: off
 IMPURE = frozenset({
@@ -96,6 +100,8 @@ def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | No
         return "randomness arrives as data: no numpy.random"
     if package == "sinks" and item.root in CLIENTS and item.top:
         return f"{item.root} is a client library: import it in the function that opens the connection"
+    if package in WITH_REPORTS and item.root in OPTIONAL and item.top:
+        return f"{item.root} is not always installed: import it in the function that needs it"
     return None
 
 
@@ -117,6 +123,8 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
     declared = {distribution(line) for line in project["dependencies"]}
     if package == "streaming":
         declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {"py4j"}  # py4j comes with pyspark
+    if package in WITH_REPORTS:
+        declared |= {distribution(line) for line in project["optional-dependencies"]["report"]}
     names = {name for name, owners in installed().items() if declared & owners}
     return frozenset(names | ({"pydantic_core"} if "pydantic" in names else set()))
 

@@ -1,0 +1,69 @@
+"""A demo run as a report: the modelled cluster, with the traffic of every bundle known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cli.demo.plan import BUNDLES
+from cli.demo.result import Result
+from cli.report.page import write_report
+from cli.report.settings import told_settings
+from cli.report.verdict import Step
+from cli.settings.load import Settings
+from simulation.skewed import skewed_cluster
+from simulation.timeline import Timeline
+from simulation.tracing import Measured, Tracer
+from strategies.engine import placement_of
+
+
+def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
+    """The same report into each file. Raises SettingsError where plotly is missing, OSError."""
+    run = demo_timeline(result, settings)
+    steps = () if not result.balanced else _next()
+    for path in paths:
+        write_report(path, [run], title="rebalancer demo", made_by=f"rebalancer demo --seed {result.plan.seed}", steps=steps)
+
+
+def demo_timeline(result: Result, settings: Settings) -> Timeline:
+    """Traffic is the model's ordinary one, without the noise of single rounds."""
+    cluster = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES)
+    names = [bundle.name for bundle in cluster.model.bundles]
+    rates = dict(zip(names, cluster.model.base_traffic().tolist(), strict=True))
+    owners = {name: cluster.owner(name) for name in names}
+    engine = settings.engine
+    tracer = Tracer(
+        title=f"demo: {engine.strategy}",
+        kind="simulated",
+        strategy=f"{engine.strategy}/{engine.mode}",
+        placement=placement_of(engine)[0],
+        goal=result.goal.text,
+        seed=result.plan.seed,
+        interval_ms=engine.round.interval_ms,
+        settings=told_settings(settings),
+    )
+    moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
+    for step in result.steps:
+        tracer.round(step.round, step.commands, result.goal.reached(step.round), _measured(owners, rates), moved)
+        for outcome in step.outcomes:
+            tracer.outcome(outcome)
+            if outcome.status == "applied":
+                owners[outcome.bundle] = outcome.owner_after
+    return tracer.timeline(result.bundles)
+
+
+def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> dict[str, Measured]:
+    sums: dict[str, tuple[float, float]] = {}
+    for bundle, broker in owners.items():
+        if broker is not None:
+            messages, data = sums.get(broker, (0.0, 0.0))
+            rate = rates[bundle]
+            sums[broker] = (messages + rate[0] + rate[1], data + rate[2] + rate[3])
+    return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}
+
+
+def _next() -> tuple[Step, ...]:
+    return (
+        Step("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
+        Step("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
+    )

@@ -1,0 +1,46 @@
+"""A replay's rows as a timeline: what the recorded cluster looked like, and what was decided on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from cli.goal import goal_of
+from cli.replay.decisions import Decisions
+from cli.report.settings import told_settings
+from cli.settings.load import Settings
+from simulation.timeline import Timeline
+from simulation.tracing import Tracer
+from sinks.wire import decode_command, decode_round
+from strategies.engine import placement_of
+from strategies.model import Command
+
+OPEN_LOOP = "The moves were decided on reports that do not show them: what they would have changed is not known here."
+
+
+def timelines(made: Decisions, settings: Settings) -> list[Timeline]:
+    """One per cluster of the recording, by name."""
+    commands: dict[str, dict[str, Command]] = defaultdict(dict)
+    for row in made.commands:
+        command = decode_command(row.value)
+        commands[row.key][command.id] = command
+    tracers: dict[str, Tracer] = {}
+    goal = goal_of(settings.engine)
+    for row in made.rounds:
+        record = decode_round(row.value)
+        tracer = tracers.setdefault(row.key, _tracer(row.key, settings, goal.text))
+        tracer.round(record, [commands[row.key][one] for one in record.commands], goal.reached(record))
+    return [tracer.timeline() for _, tracer in sorted(tracers.items())]
+
+
+def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
+    engine = settings.engine
+    return Tracer(
+        title=f"{cluster}: {engine.strategy}",
+        kind="recorded",
+        strategy=f"{engine.strategy}/{engine.mode}",
+        placement=placement_of(engine)[0],
+        goal=goal,
+        interval_ms=engine.round.interval_ms,
+        settings=told_settings(settings),
+        notes=(OPEN_LOOP,),
+    )

@@ -1,0 +1,210 @@
+"""A run as the numbers its charts draw: thinned, rounded, and named as the page's script expects them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from cli.report.summary import Summary
+from cli.report.thinning import bin_edges, counts, extremes, peaks
+from cli.report.wording import data_rate, figure, points, share
+from simulation.timeline import Move, Timeline
+from strategies.bundle_loads import Floats, Ints
+
+#: Above so many brokers, lines cannot be told apart: a heat map shows them instead.
+MOST_LINES = 12
+#: Bins of a chart; a line keeps up to four points of each.
+BINS = 240
+#: So many figures a page's heat maps may hold together, so many marks its runs; beyond, the coarser it gets.
+CELLS, MARKS = 400_000, 2_000
+
+_KINDS: Mapping[str, str] = {
+    "simulated": "simulated: a model of a cluster, which reacts to every move",
+    "re-assigned": "closed loop on a recording: the recorded load of every bundle, put where the moves say",
+    "recorded": "open loop on a recording: the reports do not react to what is decided",
+    "live": "what the cluster did",
+}
+
+
+def run_figures(run: Summary, runs: int) -> dict[str, Any]:
+    """Everything the page shows of one of `runs` runs."""
+    line = run.run
+    marked = _marked(line, max(100, MARKS // runs))
+    return {
+        "title": line.title,
+        "kind": _KINDS[line.kind],
+        "goal": line.goal,
+        "notes": list(line.notes),
+        "tiles": _tiles(run),
+        "brokers": list(line.brokers),
+        "usage": _lines(line) if len(line.brokers) <= MOST_LINES else _heat(line, runs),
+        "spread": _series(line.times_ms, run.spread),
+        "churn": _churn(line),
+        "moves": _moves(line, marked),
+        "moves_total": len(line.moves),
+        "members": [[one.ts, one.broker, one.change, one.why] for one in line.memberships[:MARKS]],
+        "before_after": _before_after(line, run.moves),
+        "settings": [[path, _text(value)] for path, value in line.settings.items()],
+    }
+
+
+def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
+    """The table that puts runs side by side; `best` holds the column's best rows where less is better."""
+    rows = [
+        [
+            (run.run.title, 0.0),
+            (points(run.mean_spread), run.mean_spread),
+            (points(run.last_spread), run.last_spread),
+            (figure(run.highest_usage, " %"), run.highest_usage),
+            (share(run.reached_share), -run.reached_share),
+            (f"{run.commands if run.run.kind == 'recorded' else len(run.moves):,}", float(len(run.moves))),
+            (data_rate(run.traffic), run.traffic),
+            (f"{run.repeated:,}", float(run.repeated)),
+            (f"{run.returned:,}", float(run.returned)),
+        ]
+        for run in runs
+    ]
+    heads = [
+        "run",
+        "mean spread",
+        "last spread",
+        "highest usage",
+        "rounds within goal",
+        "moves",
+        "traffic moved",
+        "moved again",
+        "back",
+    ]
+    best = [[] if column == 0 else _lowest([row[column][1] for row in rows]) for column in range(len(heads))]
+    return {"heads": heads, "rows": [[text for text, _ in row] for row in rows], "best": best}
+
+
+def _lowest(values: Sequence[float]) -> list[int]:
+    """Rows with the lowest figure; none if all are alike or nobody knows."""
+    known = [value for value in values if not isnan(value)]
+    if len(known) < 2 or min(known) == max(known):
+        return []
+    return [row for row, value in enumerate(values) if value == min(known)]
+
+
+def _tiles(run: Summary) -> list[list[str]]:
+    """Label, figure, and what it means."""
+    first, last = figure(run.first_spread), figure(run.last_spread)
+    moves = run.commands if run.run.kind == "recorded" else len(run.moves)
+    per_day = moves / run.days if run.days >= 1 else None
+    return [
+        ["spread", f"{first} → {last}", "points between the fullest and the emptiest broker, first and last round"],
+        ["rounds within goal", share(run.reached_share), run.run.goal or "in which the strategy was content"],
+        ["moves", f"{moves:,}", f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers"],
+        ["traffic moved", data_rate(run.traffic), "of all moves together"],
+        [
+            "moved again, and back",
+            f"{run.repeated:,}, {run.returned:,}",
+            "bundles that moved more than once; moves back to the last broker",
+        ],
+        ["highest usage", figure(run.highest_usage, " %"), "of any broker in any round"],
+    ]
+
+
+def _series(times: Ints, values: Floats) -> dict[str, Any]:
+    kept = extremes(values, BINS)
+    return {"t": times[kept].tolist(), "y": _rounded(values[kept], 2)}
+
+
+def _lines(line: Timeline) -> dict[str, Any]:
+    return {"form": "lines", "lines": [_series(line.times_ms, 100.0 * line.usage[:, column]) for column in range(len(line.brokers))]}
+
+
+def _heat(line: Timeline, runs: int) -> dict[str, Any]:
+    """The highest usage of every broker in every bin, in tenths of a percent; −1 where there is none."""
+    bins = max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs)))
+    begins, highest = peaks(line.usage, bins)
+    tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        mean = np.array([np.nanmean(row) if np.isfinite(row).any() else np.nan for row in line.usage])
+    top, low = np.fmax.reduce(line.usage, axis=1), np.fmin.reduce(line.usage, axis=1)
+    names = (("fullest", top), ("mean", mean), ("emptiest", low))
+    return {
+        "form": "heat",
+        "t": line.times_ms[begins].tolist(),
+        "z": tenths.T.tolist(),
+        "bands": {name: _series(line.times_ms, 100.0 * values) for name, values in names},
+    }
+
+
+def _churn(line: Timeline) -> dict[str, Any]:
+    """Moves per bin: of the bundles that left, and of commands nobody carried out."""
+    bins = min(line.rounds, 120) or 1
+    happened = np.array([move.round for move in line.moves if move.happened], dtype=np.int64)
+    begins, moved = counts(happened, max(1, line.rounds), bins)
+    other = np.array([move.round for move in line.moves if not move.happened], dtype=np.int64)
+    refused = counts(other, max(1, line.rounds), bins)[1]
+    if not line.rounds:
+        return {"t": [], "moved": [], "refused": [], "width": line.interval_ms}
+    width = int(np.diff(bin_edges(line.rounds, bins)).max()) * line.interval_ms
+    return {"t": line.times_ms[begins].tolist(), "moved": moved.tolist(), "refused": refused.tolist(), "width": width}
+
+
+def _marked(line: Timeline, most: int) -> list[Move]:
+    """The moves that get a mark: all, or of every bin of rounds those with the most traffic."""
+    if len(line.moves) <= most:
+        return list(line.moves)
+    edges = bin_edges(line.rounds, BINS)
+    binned: dict[int, list[Move]] = {}
+    for move in line.moves:
+        binned.setdefault(int(np.searchsorted(edges, move.round, side="right")), []).append(move)
+    each = max(1, most // len(binned))
+    kept = [one for moves in binned.values() for one in sorted(moves, key=lambda one: -np.nan_to_num(one.traffic))[:each]]
+    return sorted(kept, key=lambda move: move.ts)
+
+
+def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
+    """Time, bundle, source, destination, code, reason, outcome, traffic, usage of the source in percent, round."""
+    columns = {name: index for index, name in enumerate(line.brokers)}
+    usage = 100.0 * line.usage
+    result = []
+    for move in moves:
+        source = columns.get(move.source or "")
+        at = None if source is None else float(usage[move.round, source])
+        known = at is not None and not isnan(at)
+        told = move.kind if move.outcome is None else f"{move.kind}, {move.outcome}"
+        where = [move.source or "", move.destination or ""]
+        result.append(
+            [
+                int(line.times_ms[move.round]),
+                move.bundle,
+                *where,
+                move.code,
+                move.reason,
+                told,
+                data_rate(move.traffic),
+                round(at, 1) if known and at is not None else None,
+                move.round + 1,
+            ]
+        )
+    return result
+
+
+def _before_after(line: Timeline, moves: Sequence[Move]) -> list[list[str]]:
+    """Per broker: usage and throughput in its first and last round, bundles given and taken."""
+    rows = []
+    for column, broker in enumerate(line.brokers):
+        usage, rate = 100.0 * line.usage[:, column], line.msg_throughput[:, column]
+        there = np.flatnonzero(np.isfinite(usage))
+        first, last = (int(there[0]), int(there[-1])) if len(there) else (-1, -1)
+        figures = [figure(float(usage[first]), " %"), figure(float(usage[last]), " %")] if len(there) else ["–", "–"]
+        rates = [data_rate(float(rate[first])), data_rate(float(rate[last]))] if len(there) else ["–", "–"]
+        given, taken = sum(move.source == broker for move in moves), sum(move.destination == broker for move in moves)
+        rows.append([broker, *figures, *rates, f"{given:,}", f"{taken:,}"])
+    return rows
+
+
+def _rounded(values: Floats, digits: int) -> list[float | None]:
+    return [None if isnan(value) else value for value in np.round(values, digits).tolist()]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,88 @@
+"""Writes the page: one file with its style, its script, the plotting library and the figures in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from cli.report.figures import comparison, run_figures
+from cli.report.summary import Summary
+from cli.report.verdict import Step, judge
+from simulation.timeline import Timeline
+from strategies.errors import SettingsError
+
+_PLACE = re.compile(r"\{\{([a-z]+)\}\}")
+
+
+def write_report(path: Path, runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = ()) -> None:
+    """The page about one run, or about several side by side; complete or not at all. Creates the folder.
+
+    `made_by`: the command line it came from, for the foot of the page. Raises SettingsError where plotly is missing, OSError.
+    """
+    page = render(runs, title=title, made_by=made_by, steps=steps)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(page, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def can_write() -> bool:
+    """Whether the plotting library is there."""
+    return find_spec("plotly") is not None
+
+
+def render(runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = ()) -> str:
+    """The page as text; the same runs give the same bytes. Raises SettingsError where plotly is missing."""
+    summaries = [Summary(run) for run in runs]
+    verdict = judge(summaries, steps)
+    data = {
+        "title": title,
+        "made_by": made_by,
+        "verdict": asdict(verdict),
+        "runs": [run_figures(run, len(runs)) for run in summaries],
+        "comparison": comparison(summaries) if len(summaries) > 1 else None,
+    }
+    return _filled(
+        _own("page.html"),
+        {
+            "title": escape(title),
+            "headline": escape(verdict.headline),
+            "style": _own("style.css"),
+            "plotly": _plotly(),
+            "data": _as_script(data),
+            "script": _own("report.js"),
+        },
+    )
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """In one pass, so that nothing in a part is taken for a place."""
+    return _PLACE.sub(lambda place: parts[place[1]], template)
+
+
+def _as_script(data: object) -> str:
+    """JSON that cannot end the script element it stands in, whatever a broker is called."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _own(name: str) -> str:
+    return files("cli.report").joinpath(name).read_text("utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        raise SettingsError(["the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or leave --html out"]) from error
+    return str(get_plotlyjs()).replace("</script", "<\\/script")

@@ -1,0 +1,27 @@
+"""The settings that a run's decisions depend on, as a report lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cli.settings.load import Settings
+from strategies.engine import placement_of
+from strategies.model import Scalar
+
+#: Sections that have nothing to do with what is decided.
+_ELSEWHERE = ("job", "topics", "wire", "kafka", "pulsar", "collector", "executor", "signing")
+
+
+def told_settings(settings: Settings) -> Mapping[str, Scalar]:
+    """Dotted path → value: those that differ from the defaults first, and of strategies and placements only those that ran."""
+    ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
+    told = [one for one in settings.entries if _matters(one.leaf.path, ran)]
+    ordered = sorted(told, key=lambda one: one.kind == "default")
+    return {one.leaf.path: one.value if isinstance(one.value, bool | int | float | str) else str(one.value) for one in ordered}
+
+
+def _matters(path: str, ran: tuple[str, ...]) -> bool:
+    section = path.rpartition(".")[0]
+    if section.partition(".")[0] in _ELSEWHERE:
+        return False
+    return section in ran or section.partition(".")[0] not in ("shedding", "placement") or "." not in section

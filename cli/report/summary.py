@@ -1,0 +1,104 @@
+"""What a run comes to in a few numbers: how even it was, what that cost, whether it came to rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import isnan
+
+import numpy as np
+
+from simulation.timeline import Move, Timeline
+from strategies.bundle_loads import Floats
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of one run. Spreads in points (percent of usage), NaN where no round had brokers."""
+
+    run: Timeline
+
+    @cached_property
+    def spread(self) -> Floats:
+        """float64[rounds], points."""
+        return 100.0 * self.run.spread()
+
+    @property
+    def first_spread(self) -> float:
+        return _first(self.spread)
+
+    @property
+    def last_spread(self) -> float:
+        return _first(self.spread[::-1])
+
+    @property
+    def mean_spread(self) -> float:
+        return float(np.nanmean(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+
+    @property
+    def highest_usage(self) -> float:
+        """Percent; of any broker in any round."""
+        return float(100.0 * np.nanmax(self.run.usage)) if np.isfinite(self.run.usage).any() else float("nan")
+
+    @property
+    def reached_share(self) -> float:
+        """Part (0–1) of the rounds in which the strategy was content."""
+        return float(self.run.reached.mean()) if self.run.rounds else 0.0
+
+    @property
+    def content_at_end(self) -> bool:
+        return bool(self.run.rounds and self.run.reached[-1])
+
+    @cached_property
+    def settled_row(self) -> int | None:
+        """The row from which on every round was content; None if the last one was not."""
+        if not self.content_at_end:
+            return None
+        unhappy = np.flatnonzero(~self.run.reached)
+        return int(unhappy[-1]) + 1 if len(unhappy) else 0
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        return self.run.moved()
+
+    @property
+    def commands(self) -> int:
+        """Moves that were commanded, whatever became of them."""
+        return sum(move.kind in ("unload", "transfer") for move in self.run.moves)
+
+    @property
+    def traffic(self) -> float:
+        """Bytes/s that changed brokers, all moves together; NaN when no move's traffic is known."""
+        known = [move.traffic for move in self.moves if not isnan(move.traffic)]
+        return sum(known) if known else float("nan")
+
+    @property
+    def days(self) -> float:
+        span = int(self.run.times_ms[-1] - self.run.times_ms[0]) if self.run.rounds else 0
+        return (span + self.run.interval_ms) / 86_400_000
+
+    @cached_property
+    def repeated(self) -> int:
+        """Bundles that moved more than once."""
+        return sum(len(path) > 1 for path in _paths(self.moves).values())
+
+    @cached_property
+    def returned(self) -> int:
+        """Moves that took a bundle back to the broker it had left in the move before."""
+        pairs = (pair for path in _paths(self.moves).values() for pair in pairwise(path))
+        return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
+
+
+def _paths(moves: Sequence[Move]) -> dict[str, list[Move]]:
+    paths: dict[str, list[Move]] = defaultdict(list)
+    for move in moves:
+        paths[move.bundle].append(move)
+    return paths
+
+
+def _first(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known[0]) if len(known) else float("nan")

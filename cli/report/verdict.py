@@ -1,0 +1,156 @@
+"""The sentences a busy person reads first: what happened, whether it was good, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isnan
+from typing import Literal
+
+from cli.report.summary import Summary
+from cli.report.wording import data_rate, duration, figure, number, points, share
+
+Level = Literal["good", "fair", "bad", "open"]
+#: A run in which more than this part of the moves went to bundles that had moved before is restless.
+_RESTLESS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do next; `command` is what to type, empty where there is nothing to type."""
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`headline`: what happened; `detail`: why it is good or not; `next`: what to do."""
+
+    level: Level
+    headline: str
+    detail: str
+    next: tuple[Step, ...]
+
+
+def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
+    """Of one run, or of several compared. `steps`: what the caller knows to be next; otherwise what follows from the verdict."""
+    known = [run for run in runs if run.run.rounds]
+    if not known:
+        return Verdict(
+            "bad",
+            "Nothing was decided: no round closed.",
+            "There were no load reports of two brokers, or not enough time passed for a round.",
+            (*steps, Step("Check what the recording holds; a round closes once a minute unless round.interval_ms says otherwise.")),
+        )
+    return _of_one(known[0], steps) if len(known) == 1 else _of_several(known, steps)
+
+
+def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
+    if run.run.kind == "recorded":
+        return _would_have(run, steps)
+    headline = f"{_what_happened(run)} {_effort(run)}"
+    if not run.content_at_end:
+        return _not_content(run, headline, steps)
+    restless = _restlessness(run)
+    if restless:
+        advice = Step(
+            "Ask for steadier settings: more rounds of evidence before a move, or a higher threshold. `rebalancer tune` tries them."
+        )
+        return Verdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
+    if not run.moves:
+        detail = "The cluster stayed within the strategy's goal by itself; leaving it alone was right."
+        return Verdict("good", headline, detail, tuple(steps) or (Step("Nothing needs to be done."),))
+    detail = f"Balanced: {_when_settled(run)}, and no bundle was moved to and fro."
+    return Verdict("good", headline, detail, tuple(steps) or (Step("Keep these settings; look at the moves below if one surprises you."),))
+
+
+def _would_have(run: Summary, steps: Sequence[Step]) -> Verdict:
+    span = duration(round(run.days * 86_400_000))
+    ask = f"would have asked for {number(run.commands, 'move')}" if run.commands else "would have moved nothing"
+    headline = f"In these {span}, {run.run.strategy} {ask}; the spread was {points(run.mean_spread)} on average."
+    detail = (
+        "These are recorded reports: they do not react to what is decided here, so the same imbalance is met again and again. "
+        "The picture shows when and why the strategy would have acted, not what would have come of it."
+    )
+    more = Step("To see what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
+    return Verdict("open", headline, detail, tuple(steps) or (more,))
+
+
+def _not_content(run: Summary, headline: str, steps: Sequence[Step]) -> Verdict:
+    detail = f"Not balanced at the end: the last round missed the goal ({run.run.goal}). {share(run.reached_share)} of the rounds met it."
+    level: Level = "fair" if run.reached_share >= 0.9 else "bad"
+    if run.moves:
+        advice = Step("Look at the last rounds below: moves that still come mean it needs more time; none mean the strategy sees no way.")
+    else:
+        advice = Step("No move was made: see the settings below for thresholds that forbid it, or try another strategy.")
+    return Verdict(level, headline, detail, (*steps, advice))
+
+
+def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
+    evenest = min(runs, key=lambda run: (_or_inf(run.mean_spread), len(run.moves)))
+    calmest = min(runs, key=lambda run: (len(run.moves), _or_inf(run.mean_spread)))
+    said = f"{evenest.run.title} kept the brokers most even: {points(evenest.mean_spread)} of spread on average"
+    effort = f"with {number(len(evenest.moves), 'move')}"
+    if runs[0].run.kind == "recorded":
+        asks = ", ".join(f"{run.run.title} {run.commands:,}" for run in runs)
+        detail = (
+            "Recorded reports do not react to decisions: this compares how often each would have acted, not what would have come of it."
+        )
+        more = Step("To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
+        return Verdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
+    if evenest is calmest:
+        headline = f"{said}, {effort}, the fewest of all {len(runs)}."
+        detail = "None of the others was better in either way."
+    else:
+        headline = (
+            f"{said}, {effort}; {calmest.run.title} moved least: {number(len(calmest.moves), 'move')} for {points(calmest.mean_spread)}."
+        )
+        detail = "Every move interrupts the clients of its bundle for a moment, so the choice is yours: the table compares both."
+    unbalanced = [run.run.title for run in runs if not run.content_at_end]
+    if unbalanced:
+        detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
+    level: Level = "good" if evenest.content_at_end and not _restlessness(evenest) else "fair"
+    return Verdict(
+        level, headline, detail, tuple(steps) or (Step(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
+    )
+
+
+def _what_happened(run: Summary) -> str:
+    first, last = run.first_spread, run.last_spread
+    if abs(first - last) < 0.05:
+        return f"The brokers' usage stayed {points(last)} apart."
+    verb = "evened out" if last < first else "drifted apart"
+    return f"The brokers {verb}: the fullest and the emptiest were {points(first)} apart at first and {figure(last)} at the end."
+
+
+def _effort(run: Summary) -> str:
+    moves = len(run.moves)
+    if not moves:
+        return f"Nothing was moved in {number(run.run.rounds, 'round')}."
+    of_all = f" of {run.run.bundles:,}" if run.run.bundles else ""
+    bundles = len({move.bundle for move in run.moves})
+    moved = f"{number(bundles, 'bundle')}{of_all} {'was' if bundles == 1 else 'were'} moved"
+    again = "" if moves == bundles else f" in {moves:,} moves"
+    traffic = "" if isnan(run.traffic) else f" ({data_rate(run.traffic)} of traffic)"
+    return f"{moved}{again}{traffic} in {number(run.run.rounds, 'round')}."
+
+
+def _restlessness(run: Summary) -> str:
+    if run.returned:
+        return f"{number(run.returned, 'move')} took a bundle back to where it had just come from"
+    moves = len(run.moves)
+    if moves and run.repeated > _RESTLESS * moves:
+        return f"{number(run.repeated, 'bundle')} moved more than once"
+    return ""
+
+
+def _when_settled(run: Summary) -> str:
+    row = run.settled_row
+    if not row:
+        return "every round was within the goal"
+    return f"within the goal from round {row + 1} on, {duration(int(run.run.times_ms[row] - run.run.times_ms[0]))} after the start"
+
+
+def _or_inf(value: float) -> float:
+    return inf if isnan(value) else value

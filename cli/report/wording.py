@@ -1,0 +1,50 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from math import isnan
+
+
+def number(count: int, thing: str, things: str = "") -> str:
+    """`1 bundle`, `1,204 bundles`, `no bundles`."""
+    if count == 1:
+        return f"1 {thing}"
+    plural = things or f"{thing}s"
+    return f"{count:,} {plural}" if count else f"no {plural}"
+
+
+def points(value: float) -> str:
+    """`8.4 points`; a dash for what nobody knows."""
+    return "–" if isnan(value) else f"{value:.1f} points"
+
+
+def figure(value: float, unit: str = "") -> str:
+    """One decimal and a unit; a dash for what nobody knows."""
+    return "–" if isnan(value) else f"{value:,.1f}{unit}"
+
+
+def share(value: float) -> str:
+    """A part of 1 as whole percent that only reads 0 % or 100 % when it is."""
+    percent = 100.0 * value
+    if 0 < percent < 1:
+        return "under 1 %"
+    return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def data_rate(value: float) -> str:
+    """Bytes/s with a unit people use."""
+    if isnan(value):
+        return "–"
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if value >= size:
+            return f"{value / size:,.1f} {unit}"
+    return f"{value:,.0f} B/s"
+
+
+def duration(milliseconds: int) -> str:
+    """`45 min`, `3.5 h`, `30 days`."""
+    minutes = milliseconds / 60_000
+    if minutes < 120:
+        return f"{max(1, round(minutes))} min"
+    hours = minutes / 60
+    return f"{hours:.1f} h".replace(".0", "") if hours < 48 else f"{hours / 24:.1f} days".replace(".0", "")

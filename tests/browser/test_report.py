@@ -1,0 +1,165 @@
+"""The report in a real browser: charts are drawn, reasons are found by mouse and by keyboard, phones and dark rooms are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.report.page import write_report
+from simulation.loop import EngineDecider, closed_loop
+from simulation.skewed import skewed_cluster
+from simulation.timeline import Membership, Move, Timeline
+from simulation.tracing import Tracer
+from strategies.engine import EngineSettings
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.threshold_rule import ThresholdSettings
+from tests.browser.conftest import DESKTOP, PHONE, Open
+
+pytestmark = pytest.mark.browser
+ROUNDS = 12
+#: As the demo has them.
+SETTINGS = {"avg": AvgSettings(max_unload=0.5), "threshold": ThresholdSettings()}
+
+
+def a_run(strategy: str = "avg") -> Timeline:
+    tracer = Tracer(strategy, "simulated", f"{strategy}/fixed", goal="spread below 15 points", settings={"shedding.strategy": strategy})
+    loop = closed_loop(skewed_cluster("c1", 1, 64), EngineDecider(EngineSettings(strategy=strategy, shedding=SETTINGS[strategy])))
+    for _, step in zip(range(ROUNDS), loop, strict=False):
+        tracer.round(step.round, step.commands, reached=step.round.spread.range < 0.15)
+        for outcome in step.outcomes:
+            tracer.outcome(outcome)
+    return tracer.timeline(64)
+
+
+def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Timeline:
+    """Waves with one peak that lasts a single round; long reasons, as real ones are."""
+    minutes = np.arange(rounds)
+    daily = 0.4 + 0.2 * np.sin(minutes / 1440 * 2 * np.pi)
+    usage = daily[:, None] + 0.1 * np.sin(minutes[:, None] / 97 + np.arange(brokers)[None, :])
+    usage[12_345, 42] = 0.987
+    names = tuple(f"broker-{number}.pulsar.example.org:8080" for number in range(brokers))
+    places = np.linspace(0, rounds - 1, moves).astype(int)
+    reason = "broker-{} at {:.1f} % is 12.3 points above the mean of 43.2 %: at least 14.7 MB/s of the 222.9 MB/s should leave"
+    asked = tuple(
+        Move(
+            round=int(place),
+            ts=60_000 * int(place),
+            bundle=f"tenant/namespace-{place % 7}/0x{place % 4096:08x}_0xffffffff",
+            source=names[place % brokers],
+            destination=names[(place + 1) % brokers],
+            kind="transfer",
+            code="above-average",
+            reason=reason.format(place % brokers, 40 + place % 60),
+            traffic=float(place),
+        )
+        for place in places.tolist()
+    )
+    nothing = np.full_like(usage, np.nan)
+    joined = (Membership(60_000 * 20_000, names[-1], "joined", "first report"),)
+    return Timeline(
+        title="a month",
+        kind="re-assigned",
+        cluster="c1",
+        strategy="threshold/fixed",
+        times_ms=60_000 * minutes,
+        brokers=names,
+        usage=usage,
+        msg_rate=nothing,
+        msg_throughput=nothing,
+        lasting=usage,
+        reached=np.ones(rounds, dtype=np.bool_),
+        moves=asked,
+        memberships=joined,
+    )
+
+
+def written(folder: Path, runs: Iterable[Timeline]) -> Path:
+    path = folder / "report.html"
+    write_report(path, list(runs), title="a test", made_by="pytest")
+    return path
+
+
+def test_the_first_screen_says_what_happened_whether_it_was_good_and_what_to_do(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(written(tmp_path, [a_run()]))
+    assert "bundles of 64 were moved" in page.inner_text("h1")
+    assert page.inner_text("#badge") == "✓ Good"
+    assert page.locator("#next li").count() > 0
+    bottom = page.locator("#verdict").bounding_box()
+    assert bottom is not None
+    assert bottom["y"] + bottom["height"] < 900
+
+
+def test_charts_are_drawn_and_pointing_at_a_mark_tells_the_reason(tmp_path: Path, open_page: Open) -> None:
+    run = a_run()
+    page = open_page(written(tmp_path, [run]))
+    assert page.locator("#usage .scatterlayer .trace").count() == len(run.brokers) + 1
+    assert page.locator("#spread .barlayer .point").count() > 0
+    mark = page.locator("#usage .scatterlayer .trace").last.locator(".point").first
+    mark.hover(force=True)
+    hover = page.wait_for_selector("#usage .hoverlayer .hovertext")
+    assert hover is not None
+    shown = " ".join(hover.evaluate("node => [...node.querySelectorAll('tspan.line')].map((line) => line.textContent).join(' ')").split())
+    assert run.moves[0].reason.split(":8080")[0] in shown
+
+
+def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(tmp_path: Path, open_page: Open) -> None:
+    run = a_run()
+    page = open_page(written(tmp_path, [run]))
+    page.focus("#usage")
+    page.keyboard.press("ArrowRight")
+    assert run.moves[0].reason in page.inner_text("#told")
+    page.keyboard.press("ArrowRight")
+    assert f"Move 2 of {len(run.moves)}" in page.inner_text("#told")
+    assert run.moves[1].bundle in page.inner_text("#told")
+
+
+def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]))
+    assert page.locator("#comparison tbody tr").count() == 2
+    page.focus("#choice input >> nth=0")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#kind").startswith("threshold: ")
+    assert page.locator("#settings tbody tr").inner_text().split() == ["shedding.strategy", "threshold"]
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_nothing_is_wider_than_the_screen(tmp_path: Path, open_page: Open, device: dict[str, object]) -> None:
+    page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]), device)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("document.querySelector('#usage .main-svg').getBoundingClientRect().width <= window.innerWidth")
+
+
+def test_in_the_dark_page_and_charts_are_dark_and_on_paper_they_are_light(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(written(tmp_path, [a_run()]), color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    chart = "document.querySelector('#usage .main-svg').style.background"
+    assert page.evaluate(background) == page.evaluate(chart) == "rgb(15, 20, 25)"
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    assert page.evaluate(chart) == "rgb(255, 255, 255)"
+
+
+def test_a_month_of_a_hundred_brokers_fits_and_keeps_its_peak(tmp_path: Path, open_page: Open) -> None:
+    path = written(tmp_path, [a_month()])
+    assert path.stat().st_size < 8_000_000
+    page = open_page(path)
+    highest = page.evaluate("Math.max(...document.getElementById('usage').data[0].z[42])")
+    assert highest == pytest.approx(98.7)
+    assert "Of 20000 moves" in page.inner_text("#moves-hint")
+
+
+def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> None:
+    nasty = "</script><img src=x onerror=alert(1)>"
+    run = a_run()
+    tracer = Tracer(nasty, "simulated", "avg/fixed", goal=nasty, settings={nasty: nasty}, notes=(nasty,))
+    line = tracer.timeline()
+    page = open_page(written(tmp_path, [run]))
+    path = tmp_path / "nasty.html"
+    write_report(path, [line, run], title=nasty, made_by=nasty)
+    page = open_page(path)
+    assert page.locator("img").count() == 0
+    assert nasty in page.inner_text(".title")

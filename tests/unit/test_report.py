@@ -1,0 +1,143 @@
+"""What a report says and draws: sentences that fit what happened, charts that lose no peak, a file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.report.page import render, write_report
+from cli.report.summary import Summary
+from cli.report.thinning import counts, extremes, peaks
+from cli.report.verdict import Verdict, judge
+from simulation.timeline import Kind, Move, Timeline
+
+A, B = "a:8080", "b:8080"
+BUNDLE = "t/n/0x00000000_0x80000000"
+
+
+def a_move(round_: int, source: str = A, destination: str = B, bundle: str = BUNDLE) -> Move:
+    return Move(round_, 60_000 * round_, bundle, source, destination, "transfer", "far-apart", "a is fuller than b", "applied", 1e6)
+
+
+def a_run(
+    *usage: tuple[float, float], moves: tuple[Move, ...] = (), goal: float = 0.15, kind: Kind = "simulated", title: str = "a run"
+) -> Timeline:
+    figures = np.array(usage, dtype=np.float64).reshape(-1, 2)
+    unknown = np.full_like(figures, np.nan)
+    return Timeline(
+        title=title,
+        kind=kind,
+        cluster="c1",
+        strategy="avg/fixed",
+        times_ms=60_000 * np.arange(len(usage)),
+        brokers=(A, B),
+        usage=figures,
+        msg_rate=unknown,
+        msg_throughput=unknown,
+        lasting=figures,
+        reached=np.abs(figures[:, 0] - figures[:, 1]) < 0.15,
+        moves=moves,
+        goal="spread below 15 points",
+    )
+
+
+def verdict(*runs: Timeline) -> Verdict:
+    return judge([Summary(run) for run in runs])
+
+
+def page_data(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_cluster_that_was_evened_out_is_good() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=(a_move(0),)))
+    assert told.level == "good"
+    assert told.headline.startswith(
+        "The brokers evened out: the fullest and the emptiest were 80.0 points apart at first and 0.0 at the end."
+    )
+    assert "1 bundle was moved (1.0 MB/s of traffic) in 3 rounds." in told.headline
+
+
+def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=(a_move(0), a_move(1, B, A))))
+    assert told.level == "fair"
+    assert "1 move took a bundle back" in told.detail
+
+
+def test_an_uneven_end_is_not_good() -> None:
+    assert verdict(a_run((0.5, 0.5), (0.9, 0.1))).level == "bad"
+
+
+def test_a_cluster_that_was_even_all_the_time_was_rightly_left_alone() -> None:
+    told = verdict(a_run((0.5, 0.45), (0.5, 0.45)))
+    assert told.level == "good"
+    assert "Nothing was moved" in told.headline
+
+
+def test_recorded_reports_are_never_called_good_or_bad() -> None:
+    told = verdict(a_run((0.9, 0.1), (0.9, 0.1), kind="recorded", moves=(a_move(0),)))
+    assert told.level == "open"
+    assert "would have asked for 1 move" in told.headline
+    assert "do not react" in told.detail
+
+
+def test_a_run_without_a_round_says_so() -> None:
+    told = verdict(a_run())
+    assert told.level == "bad"
+    assert "no round closed" in told.headline
+
+
+def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
+    busy = a_run((0.9, 0.1), (0.5, 0.5), (0.5, 0.5), moves=(a_move(0), a_move(1, bundle="t/n/0x80000000_0xffffffff")), title="busy")
+    calm = a_run((0.9, 0.1), (0.9, 0.1), (0.6, 0.5), moves=(a_move(1),), title="calm")
+    assert verdict(busy, calm).headline.startswith("busy kept the brokers most even")
+    assert "calm moved least: 1 move" in verdict(busy, calm).headline
+
+
+def test_a_peak_of_one_round_survives_thinning() -> None:
+    values = np.zeros(100_000)
+    values[54_321], values[12_345] = 1.0, -1.0
+    kept = extremes(values, 100)
+    assert {54_321, 12_345} <= set(kept.tolist())
+    assert len(kept) <= 400
+    assert peaks(values[:, None], 100)[1].max() == 1.0
+
+
+def test_a_gap_survives_thinning() -> None:
+    values = np.zeros(10_000)
+    values[5_000] = np.nan
+    assert 5_000 in extremes(values, 50)
+
+
+def test_no_move_is_lost_in_the_bins() -> None:
+    rows = np.array([0, 0, 7, 99])
+    assert counts(rows, 100, 10)[1].tolist() == [3, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_the_page_is_the_same_bytes_each_time_and_refers_to_nothing_outside() -> None:
+    run = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),))
+    page = render([run], title="a test", made_by="nobody")
+    assert page == render([run], title="a test", made_by="nobody")
+    # The library's own text names addresses; what a browser would load is an attribute.
+    head = page.partition("<script")[0]
+    assert not re.search(r"(src|href)=\"(?!#)", head)
+    assert "default-src 'none'" in head
+
+
+def test_figures_that_nobody_knows_are_null_and_the_json_is_legal() -> None:
+    data = page_data(render([a_run((0.9, float("nan")), (0.5, 0.5))], title="a test", made_by="nobody"))
+    assert data["runs"][0]["usage"]["lines"][1]["y"] == [None, 50.0]
+
+
+def test_a_report_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_report(tmp_path / "report.html", [a_run((0.5, 0.5))], title="a test", made_by="nobody")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
