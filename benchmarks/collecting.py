@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sinks.collector import Collector
+from sinks.collector import Collector, wall_clock_ms
 from sinks.collector_settings import CollectorSettings
+from sinks.load_manager import open_poll
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import file_topic_uri
@@ -48,7 +49,8 @@ def main() -> None:
     with fleet(given.brokers, given.bundles, *given.latency_ms) as urls, tempfile.TemporaryDirectory() as folder:
         settings, topic = PulsarSettings("c", urls), Path(folder) / "telemetry"
         with closing(PulsarAdmin(settings, keep_open=False)) as admin, closing(open_publisher(file_topic_uri(topic))) as publisher:
-            collector = Collector("c", CollectorSettings(), admin=admin, poll_admin=admin, telemetry=publisher)
+            poll = open_poll("modular", settings, CollectorSettings(), (admin, admin), wall_clock_ms)
+            collector = Collector("c", CollectorSettings(), manager="modular", admin=admin, poll=poll, telemetry=publisher)
             seconds = []
             for _ in range(given.passes):
                 began = time.perf_counter()

@@ -6,7 +6,7 @@ Topic counts are not in it: a modular broker's load report has them for every bu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 
 from sinks.collecting import Report
 from sinks.pulsar_admin import PulsarAdmin
-from strategies.errors import NotFound
+from strategies.errors import AdminError, NotFound, Unauthorized
 
 
 class _Facts(msgspec.Struct):
@@ -27,14 +27,29 @@ class _Facts(msgspec.Struct):
 _FACTS = msgspec.json.Decoder(_Facts)
 
 
-def collect_policies(admin: PulsarAdmin, reports: Iterable[Report], at_once: int) -> dict[str, Any]:
-    """One snapshot; equal policies give equal snapshots. Raises AdminError when a part cannot be had: half a snapshot would unprotect."""
+def collect_policies(admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int) -> dict[str, Any]:
+    """One snapshot; equal policies give equal snapshots. `brokers`: what `reported_facts` or `asked_facts` gave.
+
+    Raises AdminError when a part cannot be had: half a snapshot would unprotect.
+    """
     return {
         "isolation": admin.isolation_policies(),
         "anti_affinity": dict(_groups(admin, at_once)),
         "failure_domains": admin.failure_domains(),
-        "brokers": dict(_facts(reports)),
+        "brokers": dict(brokers),
     }
+
+
+def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
+    """What modular brokers' load reports say about them: broker → facts."""
+    return dict(_told(reports))
+
+
+def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
+    """The same, asked of each broker, which extensible ones have to be; without those that do not answer. Raises Unauthorized."""
+    with ThreadPoolExecutor(at_once, thread_name_prefix="facts") as pool:
+        found = zip(brokers, pool.map(lambda broker: _ask(admin, broker), brokers), strict=True)
+        return {broker: facts for broker, facts in found if facts is not None}
 
 
 def text_of(snapshot: Mapping[str, Any]) -> str:
@@ -64,18 +79,31 @@ def _group(admin: PulsarAdmin, namespace: str) -> str | None:
         return None
 
 
-def _facts(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _told(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
     for report in sorted(reports, key=lambda report: report.broker):
         try:
             facts = _FACTS.decode(report.body)
         except (ValueError, RecursionError):
             continue  # the job will say what is wrong with the report
-        yield (
-            report.broker,
-            {
-                "version": facts.brokerVersionString,
-                "load_manager": facts.loadManagerClassName,
-                "persistent": facts.persistentTopicsEnabled,
-                "non_persistent": facts.nonPersistentTopicsEnabled,
-            },
-        )
+        yield report.broker, _entry(facts)
+
+
+def _ask(admin: PulsarAdmin, broker: str) -> dict[str, Any] | None:
+    try:
+        given = admin.configuration(broker)
+        version = admin.version(broker)
+    except Unauthorized:
+        raise
+    except AdminError:
+        return None
+    topics = (given.get(key) != "false" for key in ("enablePersistentTopics", "enableNonPersistentTopics"))
+    return _entry(_Facts(version, given.get("loadManagerClassName"), *topics))
+
+
+def _entry(facts: _Facts) -> dict[str, Any]:
+    return {
+        "version": facts.brokerVersionString,
+        "load_manager": facts.loadManagerClassName,
+        "persistent": facts.persistentTopicsEnabled,
+        "non_persistent": facts.nonPersistentTopicsEnabled,
+    }

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 import msgspec
 
-from sinks.pulsar_admin import PulsarAdmin
 from strategies.errors import AdminError
+
+Kind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +25,34 @@ class Report:
     broker: str
     ts: int
     body: bytes
+    kind: Kind = "load-report"
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass. `missing`: broker → why it has no report; `ts`: when the pass ended."""
+    """One pass. `answered`: who has figures; `missing`: broker → why it has none; `ts`: when the pass ended.
+
+    `owned`: what brokers own, as they answered, of those where it changed; only where reports do not tell.
+    """
 
     number: int
     ts: int
     reports: tuple[Report, ...]
+    answered: tuple[str, ...]
     missing: Mapping[str, str]
+    owned: tuple[Report, ...] = ()
+
+
+class Poll(Protocol):
+    """Gets what the brokers of a cluster have to say."""
+
+    def run(self, brokers: Sequence[str]) -> Pass:
+        """One pass over these brokers. Raises SinkError when nothing can be followed."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it follows."""
+        ...
 
 
 @dataclass(slots=True)
@@ -46,9 +66,9 @@ class _Failures:
 
 @dataclass
 class BrokerPoll:
-    """Asks all brokers for their load reports, pass after pass; remembers who fails. `admin` must not repeat calls by itself."""
+    """Asks all brokers for their load reports, pass after pass; remembers who fails. `ask` must not repeat calls by itself."""
 
-    admin: PulsarAdmin
+    ask: Callable[[str], bytes]
     at_once: int
     most_passes_off: int
     clock_ms: Callable[[], int]
@@ -67,7 +87,10 @@ class BrokerPoll:
             self._remember(broker, answer)
         missing = {broker: self._failures[broker].reason for broker in brokers if broker in self._failures}
         reports = tuple(told for broker in brokers if isinstance(told := answers.get(broker), Report))
-        return Pass(self._passes, self.clock_ms(), reports, missing)
+        return Pass(self._passes, self.clock_ms(), reports, tuple(report.broker for report in reports), missing)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
     def _is_off(self, broker: str) -> bool:
         failures = self._failures.get(broker)
@@ -79,10 +102,10 @@ class BrokerPoll:
     def _ask(self, broker: str) -> Report | str:
         """The report, or why there is none."""
         try:
-            body = msgspec.json.format(self.admin.load_report(broker), indent=-1)
+            body = msgspec.json.format(self.ask(broker), indent=-1)
         except AdminError as error:
             if "UnsupportedOperationException" in str(error):
-                return f"{broker} runs the extensible load manager, which has no load report; this version collects from the modular one"
+                return f"{broker} runs the extensible load manager, which has no load report; set pulsar.load_manager to extensible"
             return str(error)
         except (ValueError, RecursionError) as error:
             return f"{broker} answered something that is not JSON ({error}); is it a broker?"

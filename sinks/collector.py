@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.cluster_policies import collect_policies, text_of
-from sinks.collecting import BrokerPoll, Pass
+from sinks.cluster_policies import asked_facts, collect_policies, reported_facts, text_of
+from sinks.collecting import Pass, Poll
 from sinks.collector_settings import CollectorSettings
-from sinks.encoding_telemetry import encode_policies, encode_report, encode_sweep
+from sinks.encoding_telemetry import encode_owned, encode_policies, encode_report, encode_sweep
+from sinks.load_manager import LoadManager
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.topics import Publisher
 from strategies.errors import AdminError, Unauthorized
@@ -37,16 +38,18 @@ class Collector:
         cluster: str,
         settings: CollectorSettings,
         *,
+        manager: LoadManager,
         admin: PulsarAdmin,
-        poll_admin: PulsarAdmin,
+        poll: Poll,
         telemetry: Publisher,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`poll_admin` asks brokers for reports: it must not repeat calls, and its deadline is the broker's. `clock_ms` stamps records."""
+        """`poll`: what `load_manager.open_poll` opened for `manager`. `clock_ms` stamps records."""
         self._cluster = cluster
         self._settings = settings
+        self._manager = manager
         self._admin = admin
-        self._poll = BrokerPoll(poll_admin, settings.max_concurrent, settings.most_passes_off, clock_ms)
+        self._poll = poll
         self._telemetry = telemetry
         self._clock_ms = clock_ms
         self._policies = ""
@@ -63,19 +66,23 @@ class Collector:
         done = self._poll.run(brokers)
         for report in done.reports:
             self._telemetry.publish(self._cluster, encode_report(self._cluster, report))
-        changed, complaints = self._look_at_policies(done)
+        for owned in done.owned:
+            self._telemetry.publish(self._cluster, encode_owned(self._cluster, owned))
+        changed, complaints = self._look_at_policies(brokers, done)
         # Last, so that the round it closes has seen all the rest.
         self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done))
         self._telemetry.flush()
         return Told(done, changed, complaints)
 
-    def _look_at_policies(self, done: Pass) -> tuple[bool, tuple[str, ...]]:
+    def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
         """Publishes them when they have changed; what could not be read stays as it was published last."""
         if done.ts < self._policies_due_ms:
             return False, ()
         self._policies_due_ms = done.ts + self._settings.policies_interval_ms
+        at_once = min(self._settings.max_concurrent, 16)
         try:
-            snapshot = collect_policies(self._admin, done.reports, min(self._settings.max_concurrent, 16))
+            facts = reported_facts(done.reports) if self._manager == "modular" else asked_facts(self._admin, brokers, at_once)
+            snapshot = collect_policies(self._admin, facts, at_once)
         except Unauthorized:
             raise
         except AdminError as error:

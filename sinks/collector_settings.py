@@ -22,6 +22,15 @@ class CollectorSettings:
     most_passes_off: Annotated[
         int, Setting("A broker that keeps failing is left out of 1, 2, 4 … passes, but of no more than this in a row", "", ge=0, le=1_000)
     ] = 8
+    keep_ms: Annotated[
+        int,
+        Setting(
+            "How long the load that an extensible broker published last holds; then it is named as missing",
+            "ms",
+            ge=1_000,
+            le=86_400_000,
+        ),
+    ] = 1_800_000
     policies_interval_ms: Annotated[
         int, Setting("Time between two looks at isolation policies, anti-affinity groups and failure domains", "ms", ge=100, le=86_400_000)
     ] = 300_000

@@ -1,4 +1,4 @@
-"""What a collector publishes, as bytes: load reports verbatim in their envelope, sweep markers, policies."""
+"""What a collector publishes, as bytes: reports verbatim in their envelope, sweep markers, policies, and notes of what brokers own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,29 @@ class _Envelope(msgspec.Struct):
     report: msgspec.Raw
 
 
+class _Note(msgspec.Struct):
+    v: int
+    kind: str
+    note: str
+    cluster: str
+    broker: str
+    ts: int
+    report: msgspec.Raw
+
+
 def encode_report(cluster: str, report: Report) -> bytes:
-    """A modular broker's load report; its body is copied, not read."""
-    return _ENCODER.encode(_Envelope(1, "load-report", cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+    """What a broker said; its body is copied, not read."""
+    return _ENCODER.encode(_Envelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+
+
+def encode_owned(cluster: str, owned: Report) -> bytes:
+    """All that a broker owns: a note, which rounds ignore."""
+    return _ENCODER.encode(_Note(1, "note", "owned-bundles", cluster, owned.broker, owned.ts, msgspec.Raw(owned.body)))
 
 
 def encode_sweep(cluster: str, done: Pass) -> bytes:
     """The end of a pass."""
-    return _ENCODER.encode(SweepRecord(1, cluster, done.ts, done.number, [report.broker for report in done.reports], dict(done.missing)))
+    return _ENCODER.encode(SweepRecord(1, cluster, done.ts, done.number, list(done.answered), dict(done.missing)))
 
 
 def encode_policies(cluster: str, ts: int, snapshot: Mapping[str, Any]) -> bytes:

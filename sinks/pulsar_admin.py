@@ -57,11 +57,21 @@ class PulsarAdmin:
 
     def owned_bundles(self, broker: str) -> frozenset[str]:
         """The bundles a broker owns, system ones included; none for a broker that is not there."""
-        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
-        try:
-            return frozenset(_json(call, self._http.ask(call), dict))
-        except NotFound:
-            return frozenset()
+        return frozenset(self._owned(broker))
+
+    def ownership(self, broker: str) -> bytes:
+        """What a broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}."""
+        return json.dumps(self._owned(broker), sort_keys=True).encode()
+
+    def configuration(self, broker: str | None = None) -> dict[str, str]:
+        """Every setting that is in force at a broker, or at any, by Pulsar's key."""
+        call = Call(_of("the configuration", broker), "GET", _path("brokers", "configuration", "runtime"), at=broker)
+        return {key: value for key, value in _json(call, self._http.ask(call), dict).items() if isinstance(value, str)}
+
+    def version(self, broker: str | None = None) -> str:
+        """Pulsar's version at a broker, or at any."""
+        call = Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
+        return self._http.ask(call).decode("utf-8", errors="replace").strip()[:100]
 
     def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
         """The broker that owns a bundle, None if nobody does. The `likely` ones are asked first, the others only if need be.
@@ -128,6 +138,13 @@ class PulsarAdmin:
         """A modular broker's load report, verbatim; an extensible one refuses."""
         return self._http.ask(Call(f"the load report of {broker}", "GET", _path("broker-stats", "load-report"), at=broker))
 
+    def _owned(self, broker: str) -> dict[str, Any]:
+        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
+        try:
+            return _json(call, self._http.ask(call), dict)
+        except NotFound:
+            return {}
+
     def _names(self, call: Call) -> tuple[str, ...]:
         return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))
 
@@ -161,6 +178,10 @@ def _all_at_once(ask: Callable[[str], T], brokers: Sequence[str]) -> list[T]:
         return []
     with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(brokers)), thread_name_prefix="owner") as pool:
         return list(pool.map(ask, brokers))
+
+
+def _of(what: str, broker: str | None) -> str:
+    return what if broker is None else f"{what} of {broker}"
 
 
 def _path(*parts: str) -> str:

@@ -25,7 +25,7 @@ class PulsarSettings:
     ] = ""
     load_manager: Annotated[
         Literal["auto", "modular", "extensible"],
-        Setting("Which load manager the brokers run; auto = as a broker says", pulsar="loadManagerClassName"),
+        Setting("Which load manager the brokers run; auto = as a broker says"),
     ] = "auto"
     tls_ca_file: Annotated[str, Setting("Certificates of the authorities to trust (PEM); empty = those of this machine")] = ""
     tls_cert_file: Annotated[str, Setting("Own certificate for brokers that ask for one (PEM); empty = none")] = ""

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from cli import console
-from sinks.collecting import Pass
+from sinks.collecting import Pass, Report
 from sinks.encoding_telemetry import encode_report
 from sinks.wire import decode
 from strategies.errors import WireError
@@ -18,26 +19,43 @@ from strategies.settings import Weights
 from strategies.usage import percent, weighted_usage
 
 
+class _Topics(msgspec.Struct):
+    """What extensible brokers say of their topics; modular ones tell it bundle by bundle."""
+
+    topics: int | None = None
+
+
+_TOPICS = msgspec.json.Decoder(_Topics)
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One broker: its report, or why there is none."""
+    """One broker: its report and number of topics, or why there is none."""
 
     broker: str
     report: LoadReport | None
+    topics: int | None
     why: str
 
 
 def seen(cluster: str, done: Pass) -> list[Seen]:
     """All brokers of a pass, in order of name."""
-    found = [Seen(broker, None, reason) for broker, reason in done.missing.items()]
+    found = {broker: Seen(broker, None, None, reason) for broker, reason in done.missing.items()}
     for report in done.reports:
-        try:
-            record = decode(encode_report(cluster, report), b"")
-        except WireError as error:
-            found.append(Seen(report.broker, None, f"its report cannot be used: {error}"))
-        else:
-            found.append(Seen(report.broker, record if isinstance(record, LoadReport) else None, ""))
-    return sorted(found, key=lambda one: one.broker)
+        if report.kind != "top-bundles-load-data" and report.broker in done.answered:
+            found[report.broker] = _seen(cluster, report)
+    return [found[broker] for broker in sorted(found)]
+
+
+def _seen(cluster: str, report: Report) -> Seen:
+    try:
+        record = decode(encode_report(cluster, report), b"")
+    except WireError as error:
+        return Seen(report.broker, None, None, f"its report cannot be used: {error}")
+    if not isinstance(record, LoadReport):
+        return Seen(report.broker, None, None, "it withdrew its figures a moment ago")
+    topics = _TOPICS.decode(report.body).topics if record.bundles is None else int(record.bundles.topics.sum())
+    return Seen(report.broker, record, topics, "")
 
 
 def as_table(brokers: Sequence[Seen], weights: Weights) -> Table:
@@ -59,14 +77,13 @@ def _figures(one: Seen, weights: Weights) -> list[str]:
     usage, cpu = fields["usage"] * 100, fields["cpu_percent"]
     rates = [f"{fields[name]:.0f}" for name in ("msg_rate_in", "msg_rate_out")]
     throughput = [f"{fields[name] / 1e6:.2f}" for name in ("msg_throughput_in", "msg_throughput_out")]
-    return [f"{usage:.1f}", f"{cpu:.1f}", *rates, *throughput, str(fields["bundles"]), str(fields["topics"])]
+    return [f"{usage:.1f}", f"{cpu:.1f}", *rates, *throughput, str(fields["bundles"]), "–" if one.topics is None else str(one.topics)]
 
 
 def _fields(one: Seen, weights: Weights) -> dict[str, Any]:
     figures = None if one.report is None else one.report.figures
     if one.report is None or figures is None:
         return {"broker": one.broker, "missing": one.why}
-    topics = 0 if one.report.bundles is None else int(one.report.bundles.topics.sum())
     traffic = figures.traffic
     return {
         "broker": one.broker,
@@ -78,5 +95,5 @@ def _fields(one: Seen, weights: Weights) -> dict[str, Any]:
         "msg_throughput_in": traffic.msg_throughput_in,
         "msg_throughput_out": traffic.msg_throughput_out,
         "bundles": figures.bundle_count,
-        "topics": topics,
+        "topics": one.topics,
     }

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
 from cli import console, exits, options
+from cli.collect.source import Source, look, opened
 from cli.collect.table import as_json as fields_of
 from cli.collect.table import as_table, seen
 from cli.settings.load import Settings
 from cli.stopping import Stop, stopping
-from sinks.collecting import BrokerPoll
-from sinks.collector import Collector, Told, wall_clock_ms
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.collector import Collector, Told
 from sinks.topics import open_publisher
 
 app = typer.Typer()
+
+#: One look waits so long for brokers that publish their load on their own rhythm.
+_LOOK_S = 15.0
 
 
 @app.command()
@@ -34,44 +34,32 @@ def collect(
 ) -> None:
     """Ask the brokers of a Pulsar cluster for their load, pass after pass.
 
-    Publishes every broker's load report, a sweep marker at the end of each pass, and the policies when they change. For clusters with the
-    modular load manager. SIGTERM and Ctrl-C finish the pass at hand. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    Publishes what every broker reports, a sweep marker at the end of each pass, and the policies when they change. Brokers with the modular
+    load manager are asked for their load; those with the extensible one publish it on topics of their own, which are followed. SIGTERM and
+    Ctrl-C finish the pass at hand. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     if as_json and not once:
         raise typer.BadParameter("works with --once only; otherwise records go to the telemetry topic", param_hint="--json")
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
-    with stopping() as stop, _admins(settings, stop) as (admin, poll_admin):
+    with stopping() as stop, opened(settings.pulsar, settings.collector, stop.wait) as source:
+        console.progress(f"{settings.pulsar.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
         if once:
-            _look(settings, admin, poll_admin, as_json)
+            _look(settings, source, stop, as_json)
             return
-        brokers = admin.brokers()
-        console.progress(f"collecting from {len(brokers)} brokers of {settings.pulsar.cluster} into {settings.job.topics.telemetry}")
+        console.progress(f"collecting into {settings.job.topics.telemetry}")
         with closing(open_publisher(settings.job.topics.telemetry, settings.job.kafka)) as publisher:
-            given = settings.collector
-            collector = Collector(settings.pulsar.cluster, given, admin=admin, poll_admin=poll_admin, telemetry=publisher)
-            _passes(collector, given.pass_interval_ms / 1000, stop)
+            _passes(source.collector(publisher), settings.collector.pass_interval_ms / 1000, stop)
     console.progress(f"stopped ({stop.by})")
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
 
-@contextmanager
-def _admins(settings: Settings, stop: Stop) -> Iterator[tuple[PulsarAdmin, PulsarAdmin]]:
-    """One for what is asked of the cluster, one for single brokers, which have less time and no second try."""
-    hasty = replace(settings.pulsar, attempts=1, deadline_ms=settings.collector.broker_deadline_ms)
-    with ExitStack() as stack:
-        admin, poll_admin = PulsarAdmin(settings.pulsar, stop.wait), PulsarAdmin(hasty, stop.wait, keep_open=False)
-        stack.callback(admin.close)
-        stack.callback(poll_admin.close)
-        yield admin, poll_admin
-
-
-def _look(settings: Settings, admin: PulsarAdmin, poll_admin: PulsarAdmin, as_json: bool) -> None:
-    poll = BrokerPoll(poll_admin, settings.collector.max_concurrent, 0, wall_clock_ms)
-    brokers = seen(settings.pulsar.cluster, poll.run(admin.brokers()))
+def _look(settings: Settings, source: Source, stop: Stop, as_json: bool) -> None:
+    brokers = seen(settings.pulsar.cluster, look(source, _LOOK_S, stop.wait))
     weights = settings.engine.weights
     if as_json:
-        console.print_json("brokers", 1, {"cluster": settings.pulsar.cluster, "brokers": fields_of(brokers, weights)})
+        fields = {"cluster": settings.pulsar.cluster, "load_manager": source.manager, "brokers": fields_of(brokers, weights)}
+        console.print_json("brokers", 1, fields)
     else:
         console.show(as_table(brokers, weights))
 

@@ -14,6 +14,10 @@ from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 _RANGE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+_MANAGERS = {
+    "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
+    "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
+}
 _ALGORITHMS = ("range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide")
 
 
@@ -74,6 +78,8 @@ class Cluster:
     groups: dict[str, str] = field(default_factory=dict)
     topics: dict[str, Sequence[str]] = field(default_factory=dict)
     report: Mapping[str, object] = field(default_factory=dict)
+    configuration: dict[str, str] = field(default_factory=dict)
+    version: str = "4.2.4"
     applied: list[Applied] = field(default_factory=list)
     unhealthy: set[str] = field(default_factory=set)
 
@@ -103,19 +109,29 @@ class Cluster:
     def _get(self, request: Request) -> Answer:
         if request.parts[0] in ("tenants", "namespaces"):
             return self._get_namespaces(request.parts)
+        if request.parts[0] == "brokers":
+            return self._get_brokers(request)
         match request.parts:
-            case ["brokers", "leaderBroker"]:
-                return _ok({"brokerId": self.leader(), "serviceUrl": f"http://{self.leader()}"})
-            case ["brokers", _cluster]:  # any name is as good as the right one
-                return _ok(self.brokers)
-            case ["brokers", _cluster, broker, "ownedNamespaces"]:
-                return self._owned(request, broker)
             case ["broker-stats", "load-report"]:
                 return _ok(self.report) if self.manager == "modular" else _unforeseen("java.lang.UnsupportedOperationException", "null")
             case ["clusters", _cluster, "namespaceIsolationPolicies"]:
                 return _ok(self.policies) if self.policies else _error(404, "NamespaceIsolationPolicies for cluster does not exist")
             case ["clusters", _cluster, "failureDomains"]:
                 return _ok(self.domains)
+        return _error(404, "no such resource")
+
+    def _get_brokers(self, request: Request) -> Answer:
+        match request.parts[1:]:
+            case ["leaderBroker"]:
+                return _ok({"brokerId": self.leader(), "serviceUrl": f"http://{self.leader()}"})
+            case ["version"]:
+                return Answer(200, self.version.encode())
+            case ["configuration", "runtime"]:
+                return _ok({"loadManagerClassName": _MANAGERS[self.manager], **self.configuration})
+            case [_cluster]:  # any name is as good as the right one
+                return _ok(self.brokers)
+            case [_cluster, broker, "ownedNamespaces"]:
+                return self._owned(request, broker)
         return _error(404, "no such resource")
 
     def _get_namespaces(self, parts: list[str]) -> Answer:

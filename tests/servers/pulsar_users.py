@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -60,6 +61,30 @@ def bundles(cluster: PulsarCluster, namespace: str, count: int = 4) -> Iterator[
             producers += [client.create_producer(topic) for topic in topics]
         yield made
         del producers  # until here: one that is forgotten closes, and looks nothing up
+
+
+@contextmanager
+def traffic(used: Bundles) -> Iterator[None]:
+    """Every broker has one of the bundles, every bundle gets messages: who is idle reports once a minute, and leaves idle bundles out."""
+    for bundle, broker in zip(used.all, used.cluster.brokers, strict=False):
+        if used.owner(bundle) != broker:
+            used.admin.unload(bundle, broker)
+    ended = threading.Event()
+    with closing(used.cluster.client()) as client:
+        producers = [client.create_producer(f"persistent://{used.namespace}/topic-{number}") for number in range(4 * len(used.all))]
+
+        def send() -> None:
+            while not ended.wait(0.1):
+                for producer in producers:
+                    producer.send_async(bytes(1000), None)
+
+        sender = threading.Thread(target=send, name="traffic")
+        sender.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            sender.join()
 
 
 def words(settings: PulsarSettings) -> list[str]:

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from cli import exits
+from cli.collect.source import opened
+from sinks.collecting import Pass
 from sinks.collector import Collector
 from sinks.collector_settings import CollectorSettings
 from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import open_publisher
 from sinks.wire import decode
 from strategies.errors import NotFound, Refused
+from strategies.filters.policies import read_policies
 from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control, command
 from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.servers.pulsar_users import Bundles, bundles, execute, words
+from tests.servers.pulsar_users import Bundles, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.servers
@@ -135,27 +140,79 @@ def test_a_bundle_nobody_owns_is_unloaded_without_effect(pulsar: PulsarCluster, 
         assert admin.owner(f"{namespace}/0x00000000_0xffffffff") is None
 
 
-def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
-    settings = pulsar.settings(tmp_path)
-    with bundles(pulsar, "t/collected") as used:
-        eventually(lambda: set(used.all) <= reported(pulsar, control, tmp_path), 30, "not every bundle was reported")
-        seen = rebalancer("collect", "--once", "--json", *words(settings))
+@BOTH
+def test_collect_sees_brokers_and_bundles_and_publishes_legal_records(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    settings = cluster.settings(tmp_path)
+    with collecting(settings, control) as collector, traffic(used):
+        eventually(lambda: bool(collector.step().done) and set(used.all) <= reported(control), 60, "not every bundle was reported")
+        eventually(lambda: not passed(collector).missing, 30, "a broker keeps being missing")
 
-    assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(pulsar.brokers)
+    kinds = {type(record) for record in records(control)}
+    assert kinds >= {LoadReport, Policies, Sweep}
+    sweep = [record for record in records(control) if isinstance(record, Sweep)][-1]
+    assert sweep.brokers == tuple(sorted(cluster.brokers))
+    snapshot = read_policies(next(record for record in records(control) if isinstance(record, Policies)).snapshot)
+    assert {facts.version for facts in snapshot.brokers.values()} == {"4.2.4"}
+    assert set(snapshot.brokers) == set(cluster.brokers)
+
+
+@BOTH
+def test_one_look_is_a_table_or_json(cluster: PulsarCluster, used: Bundles, tmp_path: Path, kind: str) -> None:
+    settings = words(cluster.settings(tmp_path))
+    with traffic(used):
+        seen = rebalancer("collect", "--once", "--json", *settings)
+        table = rebalancer("collect", "--once", *settings)
+
+    assert seen.json["load_manager"] == ("modular" if kind == "pulsar" else "extensible")
+    assert [broker["broker"] for broker in seen.json["brokers"]] == sorted(cluster.brokers)
     assert all(broker["missing"] is None and broker["bundles"] > 0 for broker in seen.json["brokers"])
-    table = rebalancer("collect", "--once", *words(settings))
-    assert all(broker in table.out for broker in pulsar.brokers)
-    kinds = [type(decode(record, b"")) for record in control.read("telemetry")]
-    assert kinds[:5] == [LoadReport, LoadReport, LoadReport, Policies, Sweep]
+    assert all(broker in table.out for broker in cluster.brokers)
 
 
-def reported(pulsar: PulsarCluster, control: Control, folder: Path) -> set[str]:
-    """The bundles in the reports of one pass of the collector."""
-    before = len(control.read("telemetry"))
-    with closing(PulsarAdmin(pulsar.settings(folder))) as admin, closing(open_publisher(control.uri("telemetry"))) as publisher:
-        Collector("c", CollectorSettings(), admin=admin, poll_admin=admin, telemetry=publisher).step()
-    records = [decode(record, b"") for record in control.read("telemetry")[before:]]
-    return {name for record in records if isinstance(record, LoadReport) and record.bundles is not None for name in record.bundles.names}
+def test_a_move_shows_in_what_extensible_brokers_own(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
+    with (
+        bundles(guarded_pulsar, f"t/{tmp_path.name}") as used,
+        collecting(guarded_pulsar.settings(tmp_path), control) as collector,
+        traffic(used),
+    ):
+        eventually(lambda: not passed(collector).missing, 30, "a broker keeps being missing")
+        bundle, source = used.all[0], used.owner(used.all[0])
+        destination = used.others(bundle)[0]
+        assert {report.broker for report in passed(collector).owned} == set(), "nothing has changed"
+
+        used.admin.unload(bundle, destination)
+
+        last = passed(collector)
+        assert {report.broker for report in last.owned} == {source, destination}
+
+
+@contextmanager
+def collecting(settings: PulsarSettings, control: Control) -> Iterator[Collector]:
+    """A collector of this cluster, as the command would start it."""
+    with (
+        opened(settings, CollectorSettings(), Event().wait) as source,
+        closing(open_publisher(control.uri("telemetry"))) as publisher,
+    ):
+        yield source.collector(publisher)
+
+
+def passed(collector: Collector) -> Pass:
+    """One pass that came about."""
+    done = collector.step().done
+    assert done is not None
+    return done
+
+
+def records(control: Control) -> list[object]:
+    return [decode(record, b"") for record in control.read("telemetry")]
+
+
+def reported(control: Control) -> set[str]:
+    """The bundles of all reports so far."""
+    tables = [record.bundles for record in records(control) if isinstance(record, LoadReport) and record.bundles is not None]
+    return {name for table in tables for name in table.names}
 
 
 @pytest.mark.parametrize("token", ["not.a.token", token_of("somebody")], ids=["broken", "without-rights"])

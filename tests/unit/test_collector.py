@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,14 +55,23 @@ def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **
         hasty = stack.enter_context(closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms))))
         publisher = stack.enter_context(closing(open_publisher(control.uri("telemetry"))))
         ticks = iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000))
+
+        def clock() -> int:
+            return next(ticks)
+
         yield Collector(
             "c",
             CollectorSettings(**given),
+            manager="modular",
             admin=admin,
-            poll_admin=hasty,
+            poll=poll(hasty, CollectorSettings(**given), clock),
             telemetry=publisher,
-            clock_ms=lambda: next(ticks),
+            clock_ms=clock,
         )
+
+
+def poll(admin: PulsarAdmin, settings: CollectorSettings, clock: Callable[[], int]) -> BrokerPoll:
+    return BrokerPoll(admin.load_report, settings.max_concurrent, settings.most_passes_off, clock)
 
 
 def records(control: Control) -> list[object]:
@@ -120,12 +129,12 @@ def test_a_broker_that_keeps_failing_is_asked_ever_more_rarely_and_always_named(
     assert bad in sweeps(control)[-1].brokers
 
 
-def test_extensible_brokers_are_named_with_the_reason(pulsar: FakePulsar, control: Control) -> None:
+def test_brokers_of_another_load_manager_than_was_stated_are_named_with_the_remedy(pulsar: FakePulsar, control: Control) -> None:
     pulsar.cluster.manager = "extensible"
     with collector(pulsar, control) as one:
         one.step()
     (sweep,) = sweeps(control)
-    assert all("runs the extensible load manager" in reason for reason in sweep.missing.values())
+    assert all("set pulsar.load_manager to extensible" in reason for reason in sweep.missing.values())
     assert len(sweep.missing) == 3
 
 
@@ -189,7 +198,7 @@ def test_many_brokers_are_asked_at_a_time_but_no_more_than_allowed(pulsar: FakeP
         pulsar.join()
     pulsar.faults = lambda _: Fault(delay_s=0.05)
     with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
-        done = BrokerPoll(admin, 4, 0, lambda: 0).run(pulsar.cluster.brokers)
+        done = BrokerPoll(admin.load_report, 4, 0, lambda: 0).run(pulsar.cluster.brokers)
     assert len(done.reports) == 20
     assert 1 < pulsar.most_at_once <= 4
 

@@ -1,0 +1,69 @@
+"""Which load manager a cluster runs, and what that means for whoever collects: where load is told, and by whom it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from sinks.collecting import BrokerPoll, Poll
+from sinks.collector_settings import CollectorSettings
+from sinks.extensible_poll import ExtensiblePoll
+from sinks.load_topics import LoadTopics
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings, admin_urls
+from strategies.errors import Refused
+
+LoadManager = Literal["modular", "extensible"]
+_PORT = re.compile(r"\d+")
+
+
+def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager:
+    """The configured one, or what a broker says. Raises AdminError."""
+    if settings.load_manager != "auto":
+        return settings.load_manager
+    name = admin.configuration().get("loadManagerClassName", "").rpartition(".")[2]
+    if name.startswith("Extensible"):
+        return "extensible"
+    if name.startswith("Modular"):
+        return "modular"
+    raise Refused(
+        f"{settings.cluster} runs the load manager {name or 'without a name'}, which nobody can collect from; see pulsar.load_manager"
+    )
+
+
+def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
+    """Where clients connect: as configured, or the port that a broker names at the host that we ask. Raises AdminError, SettingsError."""
+    if settings.service_url:
+        return settings.service_url
+    url = admin_urls(settings)[0]
+    key = "brokerServicePortTls" if url.scheme == "https" else "brokerServicePort"
+    port = _PORT.search(admin.configuration().get(key, ""))
+    if port is None:
+        raise Refused(f"{url} has no {key}; name the binary protocol's address as pulsar.service_url")
+    return f"{'pulsar+ssl' if url.scheme == 'https' else 'pulsar'}://{url.netloc.rpartition(':')[0]}:{port[0]}"
+
+
+def open_poll(
+    manager: LoadManager,
+    settings: PulsarSettings,
+    collector: CollectorSettings,
+    admins: tuple[PulsarAdmin, PulsarAdmin],
+    clock_ms: Callable[[], int],
+) -> Poll:
+    """What gets the load of the brokers. Raises AdminError, SettingsError, SinkError.
+
+    `admins`: one for the cluster, one for single brokers, which must not repeat calls (see `hasty`).
+    """
+    admin, quick = admins
+    if manager == "modular":
+        return BrokerPoll(quick.load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
+    arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
+    owned = BrokerPoll(quick.ownership, collector.max_concurrent, collector.most_passes_off, clock_ms)
+    return ExtensiblePoll(arrivals, owned, collector.keep_ms, clock_ms)
+
+
+def hasty(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
+    """For questions to single brokers, which have less time and no second try."""
+    return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

@@ -1,0 +1,106 @@
+"""Follows the two topics on which brokers with the extensible load manager tell each other their load.
+
+They are not persistent: who subscribes late has missed what was said. Key = broker, value = JSON, an empty value withdraws what was said
+before (Pulsar 4.2.4, `TableViewLoadDataStoreImpl`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sinks.collecting import Kind, Report
+from sinks.names import is_broker
+from sinks.pulsar_client import open_client, pulsar_errors
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import SinkError
+
+if TYPE_CHECKING:
+    import pulsar
+
+WITHDRAWN = b"null"
+TOPICS: Mapping[Kind, str] = {
+    "broker-load-data": "non-persistent://pulsar/system/loadbalancer-broker-load-data",
+    "top-bundles-load-data": "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data",
+}
+_PATIENCE_MS = 500
+#: The broker drops what finds no room here: 1,000 brokers that report twice within a second.
+_ROOM = 10_000
+
+
+class LoadTopics:
+    """What arrived, stamped with the collector's clock when it did, until somebody takes it."""
+
+    def __init__(self, service_url: str, settings: PulsarSettings, clock_ms: Callable[[], int]) -> None:
+        """Follows from now on. Raises SettingsError, SinkError."""
+        self._where = (f"the load topics of {settings.cluster}", service_url, settings)
+        self._clock_ms = clock_ms
+        self._arrived: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._failed: SinkError | None = None
+        self._ended = threading.Event()
+        self._client = open_client(service_url, settings)
+        try:
+            with pulsar_errors(*self._where):
+                readers = {kind: self._reader(topic) for kind, topic in TOPICS.items()}
+        except SinkError:
+            self._client.close()
+            raise
+        self._threads = [
+            threading.Thread(target=self._follow, args=(kind, reader), name=f"follow-{kind}", daemon=True)
+            for kind, reader in readers.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def take(self) -> list[Report]:
+        """What arrived since the last call, in order of arrival. Raises SinkError when the topics cannot be followed any more."""
+        found = []
+        with suppress(queue.Empty):
+            while True:
+                found.append(self._arrived.get_nowait())
+        if self._failed is not None and not found:
+            raise self._failed
+        return sorted(found, key=lambda report: report.ts)
+
+    def close(self) -> None:
+        """Stops following."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+        self._client.close()
+
+    def _reader(self, topic: str) -> pulsar.Reader:
+        import pulsar
+
+        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_ROOM, reader_name="pulsar-rebalancer")
+
+    def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
+        import pulsar
+
+        try:
+            with pulsar_errors(*self._where):
+                while not self._ended.is_set():
+                    with suppress(pulsar.Timeout):
+                        self._put(kind, reader.read_next(timeout_millis=_PATIENCE_MS))
+        except SinkError as error:
+            self._failed = error
+
+    def _put(self, kind: Kind, message: pulsar.Message) -> None:
+        broker, ts = message.partition_key(), self._clock_ms()
+        if is_broker(broker):
+            self._arrived.put(Report(broker, ts, one_line(message.data()), kind))
+
+
+def one_line(data: bytes) -> bytes:
+    """A payload as one line of JSON, `null` for an empty one. What is no JSON becomes a string, which the job will reject by name."""
+    if not data.strip():
+        return WITHDRAWN
+    try:
+        return msgspec.json.format(data, indent=-1)
+    except (ValueError, RecursionError):
+        return msgspec.json.encode(data.decode("utf-8", errors="replace"))

@@ -1,0 +1,162 @@
+"""A pass over extensible brokers: everything they said, once more what still holds, and who has no figures and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import pytest
+
+from sinks.collecting import BrokerPoll, Kind, Pass, Report
+from sinks.extensible_poll import ExtensiblePoll
+from sinks.load_manager import load_manager_of, service_url_of
+from sinks.load_topics import WITHDRAWN, one_line
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import Refused
+from tests.pulsar_fake.model import Cluster as FakeCluster
+from tests.pulsar_fake.server import FakePulsar
+
+A, B = "a:8080", "b:8080"
+
+
+@dataclass
+class Cluster:
+    """Brokers that publish what a test says, and own what it says; time goes by when it says so."""
+
+    now_ms: int = 1_000_000
+    said: list[Report] = field(default_factory=list)
+    owned: dict[str, list[str]] = field(default_factory=lambda: {A: ["t/n/1"], B: ["t/n/2"]})
+    poll: ExtensiblePoll = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.poll = ExtensiblePoll(self, BrokerPoll(self.ownership, 4, 0, self.clock), 60_000, self.clock)
+
+    def take(self) -> list[Report]:
+        said, self.said = self.said, []
+        return said
+
+    def close(self) -> None: ...
+
+    def clock(self) -> int:
+        return self.now_ms
+
+    def ownership(self, broker: str) -> bytes:
+        return json.dumps(self.owned[broker]).encode()
+
+    def says(self, broker: str, cpu: int | None, kind: Kind = "broker-load-data") -> None:
+        self.said.append(Report(broker, self.now_ms, WITHDRAWN if cpu is None else b'{"cpu":%d}' % cpu, kind))
+
+    def run(self, *brokers: str, after_s: int = 10) -> Pass:
+        self.now_ms += after_s * 1000
+        return self.poll.run(brokers or (A, B))
+
+
+def told(done: Pass) -> list[tuple[str, Kind, bytes]]:
+    return [(report.broker, report.kind, report.body) for report in done.reports]
+
+
+def test_all_that_was_said_in_its_order_and_then_what_still_holds() -> None:
+    cluster = Cluster()
+    cluster.says(A, 1)
+    cluster.says(B, 2)
+    cluster.says(B, 5, "top-bundles-load-data")
+    cluster.run()
+    cluster.says(A, 3)
+    cluster.says(A, 4)
+
+    done = cluster.run()
+
+    figures, bundles = "broker-load-data", "top-bundles-load-data"
+    assert told(done) == [
+        (A, figures, b'{"cpu":3}'),
+        (A, figures, b'{"cpu":4}'),
+        (B, figures, b'{"cpu":2}'),
+        (B, bundles, b'{"cpu":5}'),
+    ]
+    assert (done.answered, done.missing, done.number) == ((A, B), {}, 2)
+    assert [report.ts for report in done.reports] == [1_010_000, 1_010_001, 1_020_000, 1_020_000], "later than the word before, always"
+
+
+def test_who_has_not_said_anything_yet_is_named() -> None:
+    cluster = Cluster()
+    cluster.says(A, 1)
+    done = cluster.run()
+    assert done.answered == (A,)
+    assert "has not published its load since the collector began" in done.missing[B]
+
+
+def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> None:
+    cluster = Cluster()
+    cluster.says(A, 1)
+    cluster.says(B, 2)
+    cluster.run()
+    cluster.says(A, None)
+    first = cluster.run()
+    second = cluster.run()
+    assert (A, "broker-load-data", WITHDRAWN) in told(first)
+    assert [broker for broker, _, _ in told(second)] == [B]
+    assert second.missing.keys() == {A}
+    assert "withdrew its figures 20 s ago" in second.missing[A]
+    cluster.says(A, 3)
+    assert cluster.run().missing == {}
+
+
+def test_a_word_that_is_too_old_does_not_hold() -> None:
+    cluster = Cluster()
+    cluster.says(A, 1)
+    cluster.says(B, 2)
+    cluster.run()
+    cluster.says(B, 3)
+    assert cluster.run(after_s=40).missing == {}
+    done = cluster.run(after_s=20)
+    assert "published its load 70 s ago for the last time" in done.missing[A]
+    assert [broker for broker, _, _ in told(done)] == [B]
+
+
+def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
+    cluster = Cluster()
+    cluster.says(A, 1)
+    cluster.says(B, 2)
+    cluster.run()
+    cluster.says(B, None)
+    done = cluster.run(A)
+    assert told(done)[0] == (B, "broker-load-data", WITHDRAWN)
+    assert (done.answered, done.missing) == ((A,), {})
+    assert "since the collector began" in cluster.run().missing[B], "when it comes back, it has said nothing yet"
+
+
+def test_ownership_is_told_when_it_changes() -> None:
+    cluster = Cluster()
+    assert {report.broker for report in cluster.run().owned} == {A, B}
+    assert cluster.run().owned == ()
+    cluster.owned[B].append("t/n/3")
+    assert [(report.broker, report.body) for report in cluster.run().owned] == [(B, b'["t/n/2","t/n/3"]')]
+
+
+def test_payloads_become_one_line() -> None:
+    assert one_line(b"") == WITHDRAWN
+    assert one_line(b'{\n "a" : 1.50 }') == b'{"a":1.50}', "figures are not touched"
+    assert one_line(b"{nonsense") == b'"{nonsense"'
+
+
+@pytest.fixture
+def admin() -> Iterator[PulsarAdmin]:
+    ports = {"brokerServicePort": "Optional[6650]", "brokerServicePortTls": "Optional.empty"}
+    with (
+        FakePulsar(FakeCluster(manager="extensible", configuration=ports)) as pulsar,
+        closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as made,
+    ):
+        yield made
+
+
+def test_a_broker_says_which_load_manager_runs_and_where_clients_connect(admin: PulsarAdmin) -> None:
+    auto = PulsarSettings("c", "http://one:8080")
+    assert load_manager_of(admin, auto) == "extensible"
+    assert load_manager_of(admin, PulsarSettings("c", "http://one:8080", load_manager="modular")) == "modular"
+    assert service_url_of(admin, auto) == "pulsar://one:6650"
+    assert service_url_of(admin, PulsarSettings("c", "http://one:8080", service_url="pulsar://x:1,y:1")) == "pulsar://x:1,y:1"
+    with pytest.raises(Refused, match=r"name the binary protocol's address as pulsar\.service_url"):
+        service_url_of(admin, PulsarSettings("c", "https://one:8443"))
