@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sinks.collector import Collector, wall_clock_ms
 from sinks.collector_settings import CollectorSettings
-from sinks.load_manager import open_poll
+from sinks.load_source import open_poll
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import file_topic_uri

@@ -10,7 +10,7 @@ from sinks.cluster_policies import asked_facts, collect_policies, reported_facts
 from sinks.collecting import Pass, Poll
 from sinks.collector_settings import CollectorSettings
 from sinks.encoding_telemetry import encode_owned, encode_policies, encode_report, encode_sweep
-from sinks.load_manager import LoadManager
+from sinks.load_source import LoadManager
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.topics import Publisher
 from strategies.errors import AdminError, Unauthorized
@@ -44,7 +44,7 @@ class Collector:
         telemetry: Publisher,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`poll`: what `load_manager.open_poll` opened for `manager`. `clock_ms` stamps records."""
+        """`poll`: what `load_source.open_poll` opened for `manager`. `clock_ms` stamps records."""
         self._cluster = cluster
         self._settings = settings
         self._manager = manager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sinks.collecting import Pass, Poll
 from sinks.collector import Collector, wall_clock_ms
 from sinks.collector_settings import CollectorSettings
-from sinks.load_manager import LoadManager, hasty, load_manager_of, open_poll
+from sinks.load_source import LoadManager, hasty, load_manager_of, open_poll
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher

@@ -11,7 +11,7 @@ import pytest
 
 from sinks.collecting import BrokerPoll, Kind, Pass, Report
 from sinks.extensible_poll import ExtensiblePoll
-from sinks.load_manager import load_manager_of, service_url_of
+from sinks.load_source import load_manager_of, service_url_of
 from sinks.load_topics import WITHDRAWN, one_line
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
