@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "collect": "Ask the brokers of a Pulsar cluster for their load, pass after pass.",
     "execute": "Carry out commands on a Pulsar cluster; without --apply, say what would be done.",
     "replay": "Decide on a recording, or on records piped in, and show or keep the decisions.",
+    "simulate": "Try strategies on modelled clusters in virtual time, the published experiments among them.",
     "record": "Copy a topic into a recording.",
     "state": "Show what a checkpoint remembers about every broker.",
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",

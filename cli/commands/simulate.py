@@ -1,0 +1,100 @@
+"""`rebalancer simulate`: scenarios × strategies × seeds on modelled clusters, in virtual time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from cli import console, options
+from cli.simulate import against, runs, tables
+from cli.simulate.wishes import wishes
+from simulation.scenarios import shelf
+
+app = typer.Typer()
+#: In place of a scenario: all published cards, compared with what was published.
+PUBLISHED = "published"
+
+
+@app.command()
+def simulate(
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; none = all.")
+    ] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="Print the scenarios that come with the project.")] = False,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option("--strategy", metavar="NAME", help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."),
+    ] = None,
+    mode: Annotated[str | None, typer.Option(metavar="MODE", help="fixed or parity, where a strategy does not say.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="So many runs of each, with different traffic.")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="The first of the seeds.")] = 1,
+    bundles: Annotated[int | None, typer.Option(min=1, metavar="N", help="Instead of the scenario's number of bundles.")] = None,
+    minutes: Annotated[int | None, typer.Option(min=2, metavar="N", help="Instead of the scenario's length.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=256, metavar="N", help="Processes; the cores of this machine if unsaid.")] = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run modelled clusters in virtual time and say how each strategy did.
+
+    The same seed gives the same figures on every machine and in any number of processes. With published as the scenario, every figure is
+    compared with the one that was published: a published run is one draw, so its percentile among the seeds is what counts.
+    """
+    if listed:
+        _list(as_json)
+        return
+    compared = scenarios == [PUBLISHED]
+    names = shelf.published() if compared else tuple(scenarios or shelf.names())
+    changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
+    wished = wishes(names, strategy or (), range(first_seed, first_seed + seeds), mode=mode, changes=changes, overrides=overrides or ())
+    for wish in wished:
+        if wish.seed == first_seed:
+            wish.task()  # all complaints before the first run
+    with _progress(len(wished)) as advance:
+        made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance)
+    if compared:
+        _show_published(made, as_json)
+    elif as_json:
+        console.print_json("simulate", 1, tables.as_json(made))
+    else:
+        console.show(*tables.by_scenario(made))
+        print(tables.LEGEND)
+
+
+def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
+    compared = against.compare(made)
+    if as_json:
+        console.print_json("simulate-published", 1, {**against.as_json(compared), **tables.as_json(made)})
+    else:
+        console.show(against.table(compared), against.verdict(compared))
+
+
+def _list(as_json: bool) -> None:
+    named = [shelf.load(name) for name in shelf.names()]
+    if as_json:
+        found = [{"name": one.name, "title": one.scenario.title, "card": one.scenario.card, "story": one.story} for one in named]
+        console.print_json("scenarios", 1, {"scenarios": found})
+        return
+    rows = [[one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story] for one in named]
+    console.show(console.table([("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows))
+
+
+def _length(minutes: int) -> str:
+    return f"{minutes} min" if minutes < 600 else f"{minutes / 60:g} h" if minutes < 4320 else f"{minutes / 1440:g} d"
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal; elsewhere nothing."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    stderr = Console(file=sys.stderr)
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("simulating", total=total)
+        yield lambda: bar.advance(task)

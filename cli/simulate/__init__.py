@@ -1,0 +1,1 @@
+"""What `rebalancer simulate` does: which runs are wished for, how they are made in parallel, how they are shown."""

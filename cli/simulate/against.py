@@ -1,0 +1,120 @@
+"""Published figures beside simulated ones: median, range, and where among the seeds the published run would stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from rich.table import Table
+
+from cli import console
+from cli.simulate.runs import Made
+from cli.simulate.tables import grouped, median, shown
+from simulation.scenarios import shelf
+from simulation.scenarios.form import Published
+
+#: A published run is one draw: it is reproduced when it lies between these percentiles of the seeds.
+INSIDE = (5.0, 95.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One published figure and what the seeds gave. `percentile`: of the published value among them, ties counted half."""
+
+    card: str
+    scenario: str
+    published: Published
+    values: tuple[float, ...]
+
+    @property
+    def percentile(self) -> float:
+        return percentile(self.published.value, self.values, self.published.tolerance)
+
+    @property
+    def inside(self) -> bool:
+        return INSIDE[0] <= self.percentile <= INSIDE[1]
+
+
+def percentile(value: float, values: Sequence[float], tolerance: float = 0.0) -> float:
+    """Percent of the values below, plus half of those that are equal within the tolerance."""
+    known = [one for one in values if not isnan(one)]
+    below = sum(one < value - tolerance - 1e-9 for one in known)
+    equal = sum(abs(one - value) <= tolerance + 1e-9 for one in known)
+    return 100.0 * (below + equal / 2) / len(known) if known else float("nan")
+
+
+def compare(made: Sequence[Made]) -> list[Compared]:
+    """Every published figure of every card among the runs."""
+    found: list[Compared] = []
+    for (scenario, _), group in grouped(made).items():
+        card = shelf.load(group[0].wish.scenario).scenario
+        found += [
+            Compared(card.card or scenario, scenario, one, tuple(getattr(run.figures, one.figure) for run in group))
+            for one in card.published
+        ]
+    return found
+
+
+def table(compared: Sequence[Compared]) -> Table:
+    """One line for each figure; headline figures carry a star."""
+    rows, last = [], ""
+    for one in compared:
+        told = one.published
+        low, high = min(one.values), max(one.values)
+        verdict = "inside" if one.inside else "outside"
+        rows.append(
+            [
+                one.card if one.card != last else "",
+                f"{told.figure}{' *' if told.headline else ''}",
+                f"{shown(told.value)} [{told.kind}]",
+                shown(median(one.values)),
+                f"{shown(low)} – {shown(high)}",
+                f"{one.percentile:.0f}",
+                verdict + (", parameters chosen with it" if told.chosen_by else ""),
+            ]
+        )
+        last = one.card
+    headings = ("card", "figure", "published", "median", "range", "percentile", "5th–95th")
+    return console.table([(heading, "left") for heading in headings], rows)
+
+
+def verdict(compared: Sequence[Compared]) -> str:
+    """The sentence that counts the cards."""
+    cards = headlines(compared)
+    good = [card for card, inside in cards.items() if inside]
+    rest = [card for card, inside in cards.items() if not inside]
+    text = f"{len(good)} of {len(cards)} cards: every headline figure (*) lies between the 5th and the 95th percentile of the seeds"
+    return f"{text}; outside: {', '.join(rest)}" if rest else text
+
+
+def headlines(compared: Sequence[Compared]) -> Mapping[str, bool]:
+    """Card → whether all of its headline figures are inside."""
+    cards: dict[str, bool] = {}
+    for one in compared:
+        if one.published.headline:
+            cards[one.card] = cards.get(one.card, True) and one.inside
+    return cards
+
+
+def as_json(compared: Sequence[Compared]) -> dict[str, Any]:
+    """The same as one document."""
+    return {
+        "cards": dict(headlines(compared)),
+        "published": [
+            {
+                "card": one.card,
+                "scenario": one.scenario,
+                "figure": one.published.figure,
+                "headline": one.published.headline,
+                "chosen_by": one.published.chosen_by,
+                "value": one.published.value,
+                "kind": one.published.kind,
+                "simulated": [None if value in (float("inf"), float("-inf")) or isnan(value) else value for value in one.values],
+                "percentile": one.percentile,
+                "inside": one.inside,
+            }
+            for one in compared
+        ],
+    }

@@ -1,0 +1,95 @@
+"""Runs as tables: the median of every figure over the seeds, and how far the seeds are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from math import inf, isfinite, isnan
+from typing import Any
+
+from rich.table import Table
+
+from cli import console
+from cli.simulate.runs import Made
+
+#: Heading, figure, and whether the range over the seeds is worth its place.
+COLUMNS = (
+    ("balanced", "rounds_to_balance", False),
+    ("rounds", "operations", False),
+    ("bundles", "bundles_moved", True),
+    ("churn", "churn_ratio", False),
+    ("spread", "lasting_spread", True),
+    ("gap", "residual_gap", False),
+    ("false/d", "false_unloads_a_day", False),
+    ("overload", "overload_minutes", False),
+    ("clients", "client_cost", False),
+)
+LEGEND = """\
+Medians over the seeds, lowest–highest in brackets. balanced: rounds until balanced for good; rounds, bundles: that moved; churn:
+traffic moved ÷ the least that had to move for the spread reached; spread: of usage at the end, points, without noise; gap: how far
+above what whole bundles can reach; false/d: unloads a day while nothing was uneven; overload:
+brokers × minutes above 85 %; clients: topics × seconds without a broker. LRUW, LLTMR: LeastResourceUsageWithWeight and
+LeastLongTermMessageRate. --json has every figure."""
+
+
+def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
+    """By scenario and strategy, in the order of the wishes."""
+    groups: dict[tuple[str, str], list[Made]] = {}
+    for one in made:
+        groups.setdefault((one.scenario, one.label), []).append(one)
+    return groups
+
+
+def by_scenario(made: Sequence[Made]) -> Iterator[Table]:
+    """One table for each scenario, one line for each strategy."""
+    groups = grouped(made)
+    for scenario in dict.fromkeys(scenario for scenario, _ in groups):
+        rows = [[label, *_cells(group)] for (name, label), group in groups.items() if name == scenario]
+        columns: list[tuple[str, console.Side]] = [("strategy", "left"), *((heading, "right") for heading, _, _ in COLUMNS)]
+        yield console.table(columns, rows, title=scenario)
+
+
+def _cells(group: Sequence[Made]) -> list[str]:
+    return [_cell([getattr(one.figures, name) for one in group], ranged) for _, name, ranged in COLUMNS]
+
+
+def as_json(made: Sequence[Made]) -> dict[str, Any]:
+    """All figures of all runs."""
+    return {
+        "runs": [
+            {
+                "scenario": one.scenario,
+                "strategy": one.label,
+                "seed": one.wish.seed,
+                "figures": one.figures.known(),
+                "never": sorted(name for name, value in asdict(one.figures).items() if value == inf),
+                "backlog_messages": one.backlog,
+            }
+            for one in made
+        ]
+    }
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one, or the mean of the two in the middle; ∞ counts as larger than all; NaN are left out."""
+    known = sorted(value for value in values if not isnan(value))
+    if not known:
+        return float("nan")
+    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
+    return low if low == high else (low + high) / 2
+
+
+def shown(value: float) -> str:
+    """Three digits are enough for anybody."""
+    if isnan(value):
+        return "–"
+    if not isfinite(value):
+        return "never"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _cell(values: Sequence[float], ranged: bool) -> str:
+    known = [value for value in values if not isnan(value)]
+    middle = shown(median(values))
+    low, high = (shown(min(known)), shown(max(known))) if known else ("", "")
+    return middle if low == high or not ranged else f"{middle} ({low}–{high})"

@@ -1,0 +1,100 @@
+"""What clients of a drawn cluster want: the traffic of every bundle in any stretch of time, before noise and before any limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulation.model import MIB
+from simulation.noise import Stream
+from simulation.scenarios.form import Scenario, Traffic
+from simulation.waves import Summed, mean_between, summed_of, without_transients
+from strategies.bundle_loads import Floats, Ints
+
+
+@dataclass(eq=False)
+class Flow:
+    """Topics that are alike. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers."""
+
+    rate: Floats
+    message_bytes: float
+    fan_out: float
+    produced: Summed
+    consumed: Summed
+    lasting_produced: Summed
+    lasting_consumed: Summed
+
+
+@dataclass(eq=False)
+class Demand:
+    """All flows, and how many topics each bundle has (int64[bundles])."""
+
+    flows: list[Flow]
+    topics: Ints
+
+    def between(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> Floats:
+        """float64[5, bundles]: mean traffic (columns of a bundle table), and the messages/s that consumers ought to get when all are there.
+
+        `begin_s`, `end_s`: float64[brokers]; a bundle is seen in the window of its `owner`.
+        """
+        total = np.zeros((5, len(owner)))
+        for flow in self.flows:
+            produced = mean_between(flow.lasting_produced if lasting else flow.produced, begin_s, end_s)[owner]
+            consumed = mean_between(flow.lasting_consumed if lasting else flow.consumed, begin_s, end_s)[owner]
+            rate_in = flow.rate * produced
+            owed = rate_in * flow.fan_out
+            rate_out = owed * consumed
+            total[0] += rate_in
+            total[1] += rate_out
+            total[2] += rate_in * flow.message_bytes
+            total[3] += rate_out * flow.message_bytes
+            total[4] += owed
+        return total
+
+    def split(self, row: int, share: float) -> None:
+        """A bundle becomes two: the new one, behind all others, takes this share of its traffic and topics."""
+        for flow in self.flows:
+            flow.rate = np.append(flow.rate, flow.rate[row] * share)
+            flow.rate[row] *= 1.0 - share
+        moved = int(self.topics[row] * share)
+        self.topics = np.append(self.topics, moved)
+        self.topics[row] -= moved
+
+
+def demand_of(scenario: Scenario, stream: Stream) -> Demand:
+    """The traffic of a scenario; which partition falls on which bundle is drawn from `stream`."""
+    topics = np.zeros(scenario.bundles, dtype=np.int64)
+    flows = [_flow(traffic, scenario.bundles, topics, stream) for traffic in scenario.traffic]
+    return Demand(flows, topics)
+
+
+def _flow(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Flow:
+    message_bytes = stream.between(traffic.message_bytes)
+    rate = stream.between(traffic.mib_in) * MIB / message_bytes
+    phases = stream.uniform(2).tolist()
+    shares = _even(bundles, topics) if traffic.even else _by_chance(traffic, bundles, topics, stream)
+    calm = without_transients(traffic.wave), without_transients(traffic.consumers)
+    return Flow(
+        rate=shares * rate,
+        message_bytes=message_bytes,
+        fan_out=traffic.fan_out,
+        produced=summed_of(traffic.wave, phases[0]),
+        consumed=summed_of(traffic.consumers, phases[1]),
+        lasting_produced=summed_of(calm[0], phases[0]),
+        lasting_consumed=summed_of(calm[1], phases[1]),
+    )
+
+
+def _even(bundles: int, topics: Ints) -> Floats:
+    topics += 1
+    return np.full(bundles, 1.0 / bundles)
+
+
+def _by_chance(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Floats:
+    """float64[bundles]: shares that sum to 1. A topic's hash is as good as chance."""
+    partitions = stream.whole(traffic.partitions)
+    weights = 1.0 + (traffic.skew - 1.0) * stream.uniform(partitions)
+    rows = (stream.uniform(partitions) * bundles).astype(np.int64)
+    topics += np.bincount(rows, minlength=bundles)
+    return np.asarray(np.bincount(rows, weights / weights.sum(), minlength=bundles), dtype=np.float64)

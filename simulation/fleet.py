@@ -1,0 +1,93 @@
+"""The brokers of a drawn cluster as columns: capacity of their machines, what traffic costs on them, who is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulation.model import MIB
+from simulation.noise import Stream
+from simulation.scenarios.form import Machine, Scenario
+from strategies.bundle_loads import Floats
+from strategies.model import Figures, Resource, Traffic
+
+BITS_PER_KBIT = 1000.0
+_PORT = 8080
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """All brokers that are ever there; float64[brokers] each. `idle`: percent of the machine; `joins_s`: when they appear.
+
+    `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out; `dispatch`: bytes/s it may send, ∞ for any.
+    """
+
+    names: tuple[str, ...]
+    cores: Floats
+    idle: Floats
+    per_message: Floats
+    per_byte: Floats
+    network_kbit: Floats
+    direct_limit: Floats
+    direct_idle: Floats
+    direct_per_byte: Floats
+    dispatch: Floats
+    joins_s: Floats
+
+    def cpu(self, messages: Floats, data: Floats) -> Floats:
+        """float64[brokers]: percent of the machine, without the ceiling of 100."""
+        return self.idle + self.per_message * messages + self.per_byte * data
+
+    def usage(self, totals: Floats) -> Floats:
+        """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4, brokers]."""
+        cpu = np.minimum(self.cpu(totals[0] + totals[1], totals[2] + totals[3]), 100.0) / 100.0
+        network = np.maximum(totals[2], totals[3]) * 8 / BITS_PER_KBIT / self.network_kbit
+        return np.asarray(np.maximum(cpu, np.minimum(network, 1.0)), dtype=np.float64)
+
+    def figures(self, row: int, cpu_percent: float, totals: Floats, bundles: int) -> Figures:
+        """What broker `row` says about itself; `totals`: float64[4]."""
+        traffic = Traffic(*totals.tolist())
+        limit = 100.0 * float(self.cores[row])
+        network, direct = float(self.network_kbit[row]), float(self.direct_limit[row])
+        used = float(self.direct_idle[row]) + float(self.direct_per_byte[row]) * traffic.msg_throughput
+        return Figures(
+            cpu=Resource(min(100.0, max(0.0, cpu_percent)) / 100.0 * limit, limit),
+            memory=Resource(1400.0, 4096.0),
+            direct_memory=Resource(min(direct, used), direct),
+            bandwidth_in=Resource(min(network, traffic.msg_throughput_in * 8 / BITS_PER_KBIT), network),
+            bandwidth_out=Resource(min(network, traffic.msg_throughput_out * 8 / BITS_PER_KBIT), network),
+            traffic=traffic,
+            bundle_count=bundles,
+        )
+
+
+def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
+    """The brokers of a scenario; how they differ for good from others of their kind is drawn from `stream`."""
+    machines: list[Machine] = []
+    joins: list[float] = []
+    dispatch: list[float] = []
+    for group in scenario.brokers:
+        count = len(group.names) or group.count
+        machines += [scenario.machines[group.machine]] * count
+        joins += [60.0 * (group.joins or 0.0)] * count
+        dispatch += [np.inf if group.dispatch_mib is None else group.dispatch_mib * MIB] * count
+    bias = 1.0 + scenario.noise.cpu_bias * stream.normal(len(machines))
+
+    def column(name: str, scale: float = 1.0) -> Floats:
+        return np.array([getattr(machine, name) * scale for machine in machines], dtype=np.float64)
+
+    cores = column("cores")
+    return Fleet(
+        names=tuple(f"{name}:{_PORT}" for name in scenario.broker_names),
+        cores=cores,
+        idle=column("cpu_idle"),
+        per_message=column("cpu_per_kmsg", 1e-3) / cores * bias,
+        per_byte=column("cpu_per_mib", 1 / MIB) / cores * bias,
+        network_kbit=column("network_gbit", 1e6),
+        direct_limit=column("direct_memory_mib"),
+        direct_idle=column("direct_memory_idle"),
+        direct_per_byte=column("direct_memory_per_mib", 1 / MIB),
+        dispatch=np.array(dispatch, dtype=np.float64),
+        joins_s=np.array(joins, dtype=np.float64),
+    )

@@ -1,0 +1,163 @@
+"""What is done to a world: commands carried out as an executor would, brokers that come and go, bundles that are looked up again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulation.leader import Leader
+from simulation.possession import NOBODY
+from simulation.world import World
+from strategies.model import Command, Outcome, OutcomeStatus
+from strategies.splitting.hashing import parse_bundle
+
+#: A command is picked up this long after its round closed.
+REACTION_S = 1.0
+#: A transfer took 150–175 ms on a small real cluster; here between these bounds.
+TOOK_S = (0.12, 0.24)
+#: So long a bundle's clients need until they are served again, beside the transfer itself: they back off, look up and connect.
+RECONNECT_S = (0.3, 2.0)
+#: So long until somebody notices that a broker died (its session in the metadata store times out).
+DEAD_AFTER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a command, and what clients felt of it."""
+
+    outcome: Outcome
+    topics: int = 0
+    blip_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A bundle that found a new broker without a command. Times in seconds of virtual time."""
+
+    bundle: str
+    source: str
+    destination: str | None
+    at_s: float
+    traffic: float
+    topics: int
+    blip_s: float
+
+
+class Hands:
+    """Changes who serves what. Never looks at what the rounds think."""
+
+    def __init__(self, world: World, leader: Leader, start_ms: int) -> None:
+        self._world, self._leader, self._start_ms = world, leader, start_ms
+        self._numbers = {name: number for number, name in enumerate(world.fleet.names)}
+
+    def carry_out(self, commands: Sequence[Command], now_s: float) -> list[Done]:
+        """One after the other; each checks what a real executor has to check."""
+        clock, done = now_s + REACTION_S, []
+        for command in commands:
+            one, clock = self._one(command, clock)
+            done.append(one)
+        return done
+
+    def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[Placed]:
+        """Brokers go away, all at once; their bundles are looked up and placed one after the other."""
+        world = self._world
+        gone = [self._numbers[name] for name in brokers]
+        world.present[gone] = False
+        staying = [name for name, number in self._numbers.items() if world.present[number]]
+        rows = [(row, world.fleet.names[broker]) for broker in gone for row in world.rows_of(broker).tolist()]
+        rows.sort(key=lambda pair: world.names[pair[0]])
+        chosen = self._leader.places([(world.names[row], source) for row, source in rows], staying)
+        wait = DEAD_AFTER_S if killed else 0.0
+        return [self._placed(row, source, where, now_s, wait) for (row, source), where in zip(rows, chosen, strict=True)]
+
+    def join(self, brokers: Sequence[str]) -> None:
+        """Brokers appear, without bundles."""
+        self._world.present[[self._numbers[name] for name in brokers]] = True
+
+    def traffic_of(self, bundle: str) -> float:
+        """Bytes/s in + out that a bundle carries; NaN for one that does not exist."""
+        row = self._row(bundle)
+        return float("nan") if row < 0 else self._size(row)[0]
+
+    def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> Placed:
+        blip = wait_s + self._world.clients.between(RECONNECT_S)
+        where = NOBODY if destination is None else self._numbers[destination]
+        traffic, topics = self._size(row)
+        self._world.possession.move(row, where, now_s, now_s + blip)
+        return Placed(self._world.names[row], source, destination, now_s, traffic, topics, blip)
+
+    def _one(self, command: Command, clock: float) -> tuple[Done, float]:
+        row = self._row(command.bundle)
+        owner = self._owner(row)
+        refusal = self._objection(command, owner, clock)
+        if refusal is not None:
+            return self._failed(command, *refusal, owner, clock), clock
+        if command.action == "split":
+            return self._split(command, row, clock)
+        destination = command.destination
+        if destination is None:
+            others = [name for name, number in self._numbers.items() if self._world.present[number] and name != command.source]
+            destination = self._leader.places([(command.bundle, command.source)], others)[0]
+        if destination is None:
+            return self._failed(command, "failed", "nobody can take the bundle", owner, clock), clock
+        took = self._world.clients.between(TOOK_S)
+        blip = took + self._world.clients.between(RECONNECT_S)
+        topics = self._size(row)[1]
+        self._world.possession.move(row, self._numbers[destination], clock, clock + blip)
+        outcome = self._outcome(command, clock + took, owners=(owner, destination), took_s=took)
+        return Done(outcome, topics, blip), clock + took
+
+    def _split(self, command: Command, row: int, clock: float) -> tuple[Done, float]:
+        parsed = parse_bundle(command.bundle)
+        took = self._world.clients.between(TOOK_S)
+        owner = command.source
+        if parsed is None or not parsed[1].can_split:
+            return self._failed(command, "failed", "the bundle cannot be cut", owner, clock), clock
+        range_ = parsed[1]
+        self._world.split(row, (range_.lower + range_.upper) // 2)
+        return Done(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
+
+    def _objection(self, command: Command, owner: str | None, clock: float) -> tuple[OutcomeStatus, str] | None:
+        if command.action == "throttle":
+            return "refused", "throttling is advice for people; no executor carries it out"
+        if command.expires_at_ms < self._start_ms + int(clock * 1000):
+            return "expired", "the command was picked up too late"
+        if owner is None:
+            return "refused", "the bundle does not exist, or nobody serves it"
+        if owner == command.destination or owner != command.source:
+            return "already-done", f"the bundle is served by {owner}"
+        destination = command.destination
+        if destination is not None and not (destination in self._numbers and self._world.present[self._numbers[destination]]):
+            return "refused", f"{destination} is not there"
+        return None
+
+    def _row(self, bundle: str) -> int:
+        try:
+            return self._world.names.index(bundle)
+        except ValueError:
+            return -1
+
+    def _owner(self, row: int) -> str | None:
+        if row < 0 or self._world.possession.owner[row] == NOBODY:
+            return None
+        return self._world.fleet.names[int(self._world.possession.owner[row])]
+
+    def _size(self, row: int) -> tuple[float, int]:
+        """Bytes/s in + out that go with a bundle, and its topics."""
+        return float(self._world.sampled[2, row] + self._world.sampled[3, row]), int(self._world.demand.topics[row])
+
+    def _failed(self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float) -> Done:
+        return Done(self._outcome(command, at_s, status=status, reason=reason, owners=(owner, owner)))
+
+    def _outcome(
+        self,
+        command: Command,
+        at_s: float,
+        *,
+        owners: tuple[str | None, str | None],
+        took_s: float = 0.0,
+        status: OutcomeStatus = "applied",
+        reason: str | None = None,
+    ) -> Outcome:
+        at_ms = self._start_ms + int(at_s * 1000)
+        return Outcome(command.id, command.cluster, command.bundle, status, reason, *owners, int(took_s * 1000), at_ms)

@@ -1,0 +1,70 @@
+"""Where Pulsar's leader puts a bundle that nobody serves: the placement of the settings, on what brokers wrote, with what it remembers.
+
+Between rounds bundles are looked up one after the other (a broker died, or a command named no destination). In parity mode no look-up
+counts for the next one but through the placement's own memory, as in Java; in fixed mode each does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from strategies.averages import unpack_history
+from strategies.bundle_loads import BundleLoads, no_bundles
+from strategies.engine import EngineSettings, placement_of
+from strategies.model import BrokerLoad, BrokerMemory, Memory
+from strategies.placement.contract import Placer, Request, seed_of
+from strategies.placement.ledger import Ledger, Move
+from strategies.placement.registry import placer
+from strategies.store import BrokerState, InMemoryStore
+
+#: What Pulsar places by when nobody says otherwise (`loadBalancerLoadPlacementStrategy` of 4.2).
+_PULSARS_OWN = "least_long_term_rate"
+
+
+class Leader:
+    """Places bundles; reads and writes the same memory as the rounds do."""
+
+    def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore) -> None:
+        name, placing = placement_of(settings)
+        self._placer: Placer = placer(_PULSARS_OWN if name == "none" else name, placing, settings.mode)
+        self._settings, self._cluster, self._store = settings, cluster, store
+        self._lookups = 0
+
+    def places(self, wanted: list[tuple[str, str]], candidates: list[str]) -> list[str | None]:
+        """A broker for each (bundle, broker it was on), one after the other; None where nobody can be named."""
+        known = sorted(self._store.brokers(), key=lambda state: state.order)
+        ledger = Ledger([_load(state, self._store) for state in known], self._settings.weights)
+        cluster = self._store.get_cluster()
+        memory = Memory({state.broker: state.memory for state in known}, cluster.memory)
+        chosen: list[str | None] = []
+        for bundle, source in wanted:
+            averages = ledger.averages(bundle, source)
+            self._lookups += 1
+            asked = {name: ledger.candidate(name) for name in candidates if ledger.candidate(name) is not None}
+            found = self._placer.place(Request(bundle, averages, asked, seed_of(self._cluster, -self._lookups, bundle)), memory)
+            memory = found.memory
+            chosen.append(found.chosen)
+            if self._settings.mode == "fixed" and found.chosen is not None:
+                ledger.count(Move(bundle, source, found.chosen, averages))
+        self._remember(memory, known)
+        return chosen
+
+    def _remember(self, memory: Memory, known: list[BrokerState]) -> None:
+        nothing = BrokerMemory()
+        for state in known:
+            remembered = memory.brokers.get(state.broker, nothing)
+            if remembered != state.memory:
+                self._store.put_broker(replace(state, memory=remembered))
+        self._store.put_cluster(replace(self._store.get_cluster(), memory=memory.cluster))
+
+
+def _load(state: BrokerState, store: InMemoryStore) -> BrokerLoad:
+    return BrokerLoad(
+        state.broker, state.figures, partial(_table, store, state.broker), summary=state.table, reported_at_ms=state.reported_at_ms
+    )
+
+
+def _table(store: InMemoryStore, broker: str) -> BundleLoads:
+    packed = store.get_table(broker)
+    return no_bundles() if packed is None else unpack_history(packed).loads()

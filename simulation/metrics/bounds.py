@@ -1,0 +1,123 @@
+"""The best that is possible: how much must move at least, and how even it can get with whole bundles.
+
+Source: section 3 of the published results. The bound holds for every algorithm, because it lets load be divided at will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from strategies.bundle_loads import Floats, Ints
+
+#: So many improving moves and swaps are tried at most.
+_STEPS = 400
+
+
+def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) -> float:
+    """How much load must move so that usages lie within `spread` of each other.
+
+    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units of load. The band is put where the
+    larger of what is above it and what is missing below it is smallest.
+    """
+    weights = np.ones(len(usage)) if capacity is None else capacity
+    edges = np.concatenate([usage, usage - spread])
+    return _least(edges, lambda low: _above(usage - spread - low, weights), lambda low: _above(low - usage, weights))
+
+
+def least_to_move_for_ratio(traffic: Floats, ratio: float) -> float:
+    """How much traffic must move so that the largest is at most `ratio` times the smallest, in the unit of `traffic` (float64[n])."""
+    edges, one = np.concatenate([traffic, traffic / ratio]), np.ones(len(traffic))
+    return _least(edges, lambda low: _above(traffic - ratio * low, one), lambda low: _above(low - traffic, one))
+
+
+def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
+    """A spread of usages that whole bundles can reach (no proof that nothing better exists; small cases are checked exactly in tests).
+
+    `sizes`: float64[bundles] in units of load; `idle`: float64[brokers], usage without bundles; `capacity`: load per unit of usage.
+    """
+    if len(idle) < 2:
+        return 0.0
+    owner, usage = _largest_first(sizes, idle, capacity)
+    best = _range(usage)
+    for _ in range(_STEPS):
+        step = _best_step(sizes, owner, usage, capacity)
+        if step is None:
+            break
+        for row, target in step:
+            usage[owner[row]] -= sizes[row] / capacity[owner[row]]
+            usage[target] += sizes[row] / capacity[target]
+            owner[row] = target
+        best = min(best, _range(usage))
+    return best
+
+
+def too_big_to_spread(sizes: Floats, brokers: int) -> bool:
+    """Whether the largest bundle alone is more than a broker's fair share: the answer to that is a split, not a move."""
+    return bool(len(sizes)) and float(sizes.max()) > float(sizes.sum()) / brokers
+
+
+def _range(usage: Floats) -> float:
+    return float(usage.max() - usage.min())
+
+
+def _above(figures: Floats, weights: Floats) -> float:
+    return float((np.maximum(figures, 0.0) * weights).sum())
+
+
+def _least(edges: Floats, excess: Callable[[float], float], deficit: Callable[[float], float]) -> float:
+    """The smallest maximum of a falling and a rising function, both straight between edges."""
+    lows = np.unique(edges)
+    first, last = 0, len(lows) - 1
+    while last - first > 1:
+        middle = (first + last) // 2
+        if excess(float(lows[middle])) > deficit(float(lows[middle])):
+            first = middle
+        else:
+            last = middle
+    low, high = float(lows[first]), float(lows[last])
+    gap_low, gap_high = excess(low) - deficit(low), excess(high) - deficit(high)
+    if gap_low <= 0:
+        return deficit(low)
+    if gap_high >= 0:
+        return excess(high)
+    part = gap_low / (gap_low - gap_high)
+    return excess(low) + part * (excess(high) - excess(low))
+
+
+def _largest_first(sizes: Floats, idle: Floats, capacity: Floats) -> tuple[Ints, Floats]:
+    usage, owner = idle.astype(np.float64), np.empty(len(sizes), dtype=np.int64)
+    for row in np.argsort(-sizes, kind="stable").tolist():
+        target = int((usage + sizes[row] / capacity).argmin())
+        usage[target] += sizes[row] / capacity[target]
+        owner[row] = target
+    return owner, usage
+
+
+def _best_step(sizes: Floats, owner: Ints, usage: Floats, capacity: Floats) -> list[tuple[int, int]] | None:
+    """The move or swap that brings two brokers closest to the mean, one of them the fullest or the emptiest; None when none helps."""
+    mean = float(usage.mean())
+    enough = -1e-12 * max(1.0, float(((usage - mean) ** 2).sum()))
+    best, found = enough, None
+    for one, other in _pairs(usage):
+        mine, theirs = np.flatnonzero(owner == one), np.append(np.flatnonzero(owner == other), -1)
+        if not len(mine):
+            continue
+        moved = sizes[mine][:, None] - np.where(theirs >= 0, sizes[theirs], 0.0)[None, :]
+        after = (usage[one] - moved / capacity[one] - mean) ** 2 + (usage[other] + moved / capacity[other] - mean) ** 2
+        change = after - (usage[one] - mean) ** 2 - (usage[other] - mean) ** 2
+        place = np.unravel_index(int(change.argmin()), change.shape)
+        if change[place] < best:
+            row, partner = int(mine[place[0]]), int(theirs[place[1]])
+            best, found = float(change[place]), [(row, other), *([] if partner < 0 else [(partner, one)])]
+    return found
+
+
+def _pairs(usage: Floats) -> Iterator[tuple[int, int]]:
+    full, empty = int(usage.argmax()), int(usage.argmin())
+    for broker in range(len(usage)):
+        if broker != full:
+            yield full, broker
+        if broker not in (full, empty):
+            yield broker, empty

@@ -1,0 +1,214 @@
+"""Every figure of a run, as section 3 of the published results names them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isfinite, nan
+
+import numpy as np
+import numpy.typing as npt
+
+from simulation.metrics import bounds
+from simulation.metrics.overload import overload_minutes, overload_ratio
+from simulation.metrics.prediction import prediction_error
+from simulation.timeline import Move, Timeline
+from strategies.bundle_loads import Floats
+
+#: Balanced means: within the target for so many rounds in a row.
+STEADY_ROUNDS = 5
+DAY_MS = 86_400_000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """What only a model knows, and bounds need. In units of load: `sizes` float64[bundles]; the rest per broker of the timeline.
+
+    `idle`: usage without bundles (fraction); `capacity`: load per unit of usage.
+    """
+
+    sizes: Floats
+    idle: Floats
+    capacity: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """What a run is measured by. `target`: spread (fraction) that counts as balanced; `onset`: round from which figures count.
+
+    `limit`: usage (fraction) above which a broker is overloaded; `calm`: nothing lasting is ever wrong, so every unload is one too many.
+    """
+
+    target: float = 0.10
+    onset: int = 0
+    limit: float = 0.85
+    calm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """NaN: cannot be known; ∞: never happened. Spreads are in points, times in rounds after the onset unless they say otherwise.
+
+    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`: largest ÷ smallest throughput. `moved_twice`: bundles
+    moved more than once; `back_and_forth`: moves that undo the one before. `false_unloads_a_day`: while usages were within the target
+    anyhow. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an oracle which evens all out in one
+    round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast and seen usage, in points.
+    """
+
+    rounds_to_detect: float
+    rounds_to_first_command: float
+    rounds_to_balance: float
+    seconds_to_balance: float
+    operations: float
+    bundles_moved: float
+    bundles_placed: float
+    minutes_moving: float
+    unloads_per_hour: float
+    most_unloads_per_hour: float
+    moved_mib: float
+    least_mib: float
+    churn_ratio: float
+    start_spread: float
+    end_spread: float
+    typical_spread: float
+    lasting_spread: float
+    attainable_spread: float
+    residual_gap: float
+    ratio_start: float
+    ratio_end: float
+    usage_ratio_end: float
+    peak_over_mean: float
+    moved_twice: float
+    back_and_forth: float
+    false_unloads_a_day: float
+    overload_minutes: float
+    overload_ratio: float
+    client_cost: float
+    prediction_error: float
+    share_with_reason: float
+
+    def known(self) -> dict[str, float | None]:
+        """By name; None for what cannot be known or never happened."""
+        return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
+
+
+def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> Figures:
+    """All figures of a run; without `truth` those that it alone tells are NaN."""
+    onset = min(by.onset, timeline.rounds - 1)
+    spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
+    moves = [move for move in timeline.moved() if move.round >= onset]
+    rounds = sorted({move.round for move in moves})
+    balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
+    attainable = nan if truth is None else _attainable(timeline, truth)
+    moved, least = float(sum(move.traffic for move in moves)), _least(timeline, onset, float(lasting[-1]) / 100, truth)
+    days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
+    return Figures(
+        rounds_to_detect=_first(spread[onset:] > 100 * by.target),
+        rounds_to_first_command=float(rounds[0] - onset) if rounds else inf,
+        rounds_to_balance=balanced,
+        seconds_to_balance=balanced * timeline.interval_ms / 1000,
+        operations=float(len(rounds)),
+        bundles_moved=float(len(moves)),
+        bundles_placed=float(sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)),
+        minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000 if rounds else 0.0,
+        unloads_per_hour=len(moves) / days / 24,
+        most_unloads_per_hour=_most_in_an_hour(moves),
+        moved_mib=moved / 2**20,
+        least_mib=least / 2**20,
+        churn_ratio=moved / least if least > 0 else (1.0 if moved == 0 else nan),
+        start_spread=float(spread[onset]),
+        end_spread=_tail(spread),
+        typical_spread=float(np.nanmedian(spread[onset:])),
+        lasting_spread=_tail(lasting),
+        attainable_spread=attainable,
+        residual_gap=_tail(lasting) - attainable,
+        ratio_start=_ratio(timeline.msg_throughput[onset]),
+        ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
+        usage_ratio_end=_ratio(timeline.lasting[-1]),
+        peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
+        moved_twice=float(sum(count > 1 for count in Counter(move.bundle for move in moves).values())),
+        back_and_forth=float(_back_and_forth(moves)),
+        false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
+        overload_minutes=overload_minutes(timeline, onset, by.limit),
+        overload_ratio=overload_ratio(timeline, onset, by.limit),
+        client_cost=float(sum(move.topics * move.blip_ms / 1000 for move in timeline.moves if move.happened and move.round >= onset)),
+        prediction_error=prediction_error(timeline, moves),
+        share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves) if moves else 1.0,
+    )
+
+
+def _first(hits: npt.NDArray[np.bool_]) -> float:
+    return float(hits.argmax()) if hits.any() else inf
+
+
+def _balanced(good: npt.NDArray[np.bool_], onset: int) -> float:
+    """Rounds from the onset until the first of enough good ones in a row; ∞ when there are none."""
+    run = 0
+    for round_, fine in enumerate(good[onset:].tolist()):
+        run = run + 1 if fine else 0
+        if run == STEADY_ROUNDS:
+            return float(round_ - STEADY_ROUNDS + 1)
+    return inf
+
+
+def _attainable(timeline: Timeline, truth: Truth) -> float:
+    there = np.isfinite(timeline.lasting[-1])
+    return 100 * bounds.attainable_spread(truth.sizes, truth.idle[there], truth.capacity[there])
+
+
+def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) -> float:
+    """Bytes/s that had to move from the usages at the onset to the spread reached."""
+    usage, traffic = timeline.lasting[onset], timeline.msg_throughput[onset]
+    there = np.isfinite(usage) & np.isfinite(traffic)
+    if not there.any() or not isfinite(reached):
+        return nan
+    capacity = np.ones(len(usage)) if truth is None else truth.capacity
+    idle = np.zeros(len(usage)) if truth is None else truth.idle
+    load = float(((usage - idle) * capacity)[there].sum())
+    per_load = float(traffic[there].sum()) / load if load > 0 else 0.0
+    return bounds.least_to_move(usage[there], reached, capacity[there]) * per_load
+
+
+def _most_in_an_hour(moves: Sequence[Move]) -> float:
+    times = np.array(sorted(move.ts for move in moves), dtype=np.int64)
+    if not len(times):
+        return 0.0
+    return float((np.searchsorted(times, times + 3_600_000, side="left") - np.arange(len(times))).max())
+
+
+def _tail(spread: Floats) -> float:
+    """What a chart shows at its end: the mean of the last rounds."""
+    last = spread[-STEADY_ROUNDS:]
+    known = last[np.isfinite(last)]
+    return float(known.mean()) if len(known) else nan
+
+
+def _mean_of_last(figures: Floats) -> Floats:
+    """float64[brokers], of those that were there in the last round."""
+    last = figures[-STEADY_ROUNDS:]
+    known = np.isfinite(last)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known, last, 0.0).sum(axis=0) / known.sum(axis=0)
+    return np.where(known[-1], mean, nan)
+
+
+def _ratio(figures: Floats) -> float:
+    known = figures[np.isfinite(figures)]
+    if not len(known) or known.max() <= 0:
+        return nan
+    return float(known.max() / known.min()) if known.min() > 0 else inf
+
+
+def _peak_over_mean(usage: Floats) -> float:
+    known = usage[np.isfinite(usage)]
+    return float(known.max() / known.mean()) if len(known) and known.mean() > 0 else nan
+
+
+def _back_and_forth(moves: Sequence[Move]) -> int:
+    count, last = 0, dict[str, Move]()
+    for move in moves:
+        before = last.get(move.bundle)
+        count += before is not None and before.source == move.destination and before.destination == move.source
+        last[move.bundle] = move
+    return count

@@ -1,0 +1,48 @@
+"""Who serves which bundle since when: what a move, a blip, a dead broker and a split do to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strategies.bundle_loads import Floats, Ints
+
+NOBODY = -1
+_EVER_S = -1e12
+
+
+class Possession:
+    """Columns, one row per bundle: `owner`, `before` (whose it was), `down_s` (when it left), `up_s` (since when it is served)."""
+
+    def __init__(self, owner: Ints) -> None:
+        self.owner = owner.copy()
+        self.before = np.full(len(owner), NOBODY, dtype=np.int64)
+        self.down_s = np.full(len(owner), _EVER_S)
+        self.up_s = np.full(len(owner), _EVER_S)
+
+    def move(self, row: int, destination: int, down_s: float, up_s: float) -> None:
+        """It leaves at `down_s` and is served again, by `destination`, from `up_s` on."""
+        self.before[row], self.owner[row] = self.owner[row], destination
+        self.down_s[row], self.up_s[row] = down_s, up_s
+
+    def split(self, row: int) -> int:
+        """One more bundle on the same broker; its row."""
+        for name in ("owner", "before", "down_s", "up_s"):
+            column = getattr(self, name)
+            setattr(self, name, np.append(column, column[row]))
+        return len(self.owner) - 1
+
+    def presence(self, begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
+        """float64[bundles] twice: for what part of its window (float64[brokers]) the owner served it, and the one before."""
+        owner, before = self.owner, self.before
+        end, begin = end_s[owner], begin_s[owner]
+        now = np.clip((end - self.up_s) / (end - begin), 0.0, 1.0)
+        once = before != NOBODY
+        earlier_end, earlier_begin = end_s[before], begin_s[before]
+        was = np.where(once, np.clip((self.down_s - earlier_begin) / (earlier_end - earlier_begin), 0.0, 1.0), 0.0)
+        return np.where(owner == NOBODY, 0.0, now), was
+
+    def listed(self, end_s: Floats) -> Ints:
+        """int64[bundles]: whose report of that time (float64[brokers]) lists it; NOBODY for none."""
+        mine = (self.owner != NOBODY) & (self.up_s <= end_s[self.owner])
+        theirs = (self.before != NOBODY) & (self.down_s > end_s[self.before])
+        return np.where(mine, self.owner, np.where(theirs, self.before, NOBODY))

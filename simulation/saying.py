@@ -1,0 +1,80 @@
+"""What the brokers of a world say in a round: their reports as the engine reads them, new ones or those they wrote earlier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulation.possession import NOBODY
+from simulation.report_trigger import ReportTrigger, Told
+from simulation.world import World
+from strategies.bundle_loads import Ints
+from strategies.model import BundleStats, LoadReport
+from strategies.usage import unweighted_usage
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A report as it was written, by which it is judged whether the next one is worth writing."""
+
+    report: LoadReport
+    told: Told
+
+
+class Voices:
+    """The reports of all brokers that are there. `trigger`: None when a collector asks, who always gets the newest figures."""
+
+    def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
+        self._world, self._cluster, self._trigger = world, cluster, trigger
+        self._written: dict[int, _Written] = {}
+        self._rows: dict[int, tuple[bytes, tuple[str, ...]]] = {}
+        self._sample = 0
+
+    def reports(self, now_ms: int) -> list[LoadReport]:
+        """One report of every broker that is there, in the order of the fleet."""
+        world = self._world
+        self._sample += 1
+        order = np.argsort(world.listed, kind="stable")
+        edges = np.searchsorted(world.listed[order], np.arange(len(world.present) + 1))
+        traffic = np.ascontiguousarray(world.sampled.T)
+        sessions = world.demand.topics * 2
+        found = []
+        for broker in np.flatnonzero(world.present).tolist():
+            rows = order[edges[broker] : edges[broker + 1]]
+            stats = BundleStats(self._names(broker, rows), traffic[rows], world.demand.topics[rows], sessions[rows])
+            figures = world.fleet.figures(broker, float(world.cpu[broker]), world.totals[:, broker], len(rows))
+            digest = f"{broker}/{self._sample}"
+            found.append(self._said(broker, LoadReport(self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest)))
+        return found
+
+    def forget(self, broker: int) -> None:
+        """A broker that went away begins anew when it comes back."""
+        self._written.pop(broker, None)
+
+    def _said(self, broker: int, report: LoadReport) -> LoadReport:
+        """The report itself, or the one written earlier when little has changed since."""
+        if self._trigger is None or report.figures is None:
+            return report
+        figures = report.figures
+        told = Told(figures.traffic, figures.bundle_count, unweighted_usage(figures))
+        before = self._written.get(broker)
+        if before is not None and not self._trigger.writes(before.told, told, report.ts - before.report.ts):
+            return replace(before.report, ts=report.ts)
+        self._written[broker] = _Written(report, told)
+        return report
+
+    def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:
+        """The same rows give the same tuple, which is quicker to compare."""
+        key = rows.tobytes()
+        known = self._rows.get(broker)
+        if known is not None and known[0] == key and (not known[1] or known[1][-1] == self._world.names[rows[-1]]):
+            return known[1]
+        names = tuple(self._world.names[row] for row in rows.tolist())
+        self._rows[broker] = (key, names)
+        return names
+
+
+def unlisted(world: World) -> Ints:
+    """Rows of bundles that no report lists."""
+    return np.flatnonzero(world.listed == NOBODY)

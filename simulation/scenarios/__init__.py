@@ -1,0 +1,1 @@
+"""Scenarios as text files: what may stand in one (`form`), and where they are found (`shelf`)."""

@@ -1,0 +1,224 @@
+"""What may stand in a scenario file: machines, brokers, traffic, how it begins, what happens, what was published about it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Minute = Annotated[float, Field(ge=0)]
+Whole = Annotated[int, Field(ge=1)]
+#: Either a figure, or two of which one in between is drawn for every seed.
+Drawn = Positive | tuple[Positive, Positive]
+DrawnWhole = Whole | tuple[Whole, Whole]
+
+
+class Form(BaseModel):
+    """Unknown keys, NaN and values out of bounds are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Machine(Form):
+    """Capacity of a machine and what traffic costs on it. CPU in percent of the whole machine (idle) and of one core (limit, costs)."""
+
+    cores: Positive = 16
+    cpu_idle: Annotated[float, Field(ge=0, lt=100)] = 5
+    cpu_per_kmsg: NotNegative = 0
+    cpu_per_mib: NotNegative = 0
+    network_gbit: Positive = 10
+    direct_memory_mib: Positive = 8192
+    direct_memory_idle: NotNegative = 256
+    direct_memory_per_mib: NotNegative = 2
+
+
+class Brokers(Form):
+    """Brokers of one kind, by name or by number. `joins`: the minute at which they appear. `dispatch_mib`: limit on what they send out."""
+
+    machine: str
+    names: tuple[Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")], ...] = ()
+    count: Annotated[int, Field(ge=0, le=10_000)] = 0
+    joins: Minute | None = None
+    dispatch_mib: Positive | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if bool(self.names) == bool(self.count):
+            raise ValueError("name the brokers (names = [...]) or say how many there are (count = ...), one of the two")
+        return self
+
+
+class Steps(Form):
+    """Factors that hold from a minute on; 1 before the first."""
+
+    kind: Literal["steps"]
+    at: Annotated[tuple[tuple[Minute, NotNegative], ...], Field(min_length=1)]
+
+
+class OnOff(Form):
+    """So long at full rate, so long at none; where it begins is drawn unless said."""
+
+    kind: Literal["on-off"]
+    on_s: Positive
+    off_s: Positive
+    phase_s: NotNegative | None = None
+    begins: Minute = 0
+
+
+class Daily(Form):
+    """A wave of one day: 1 ± amplitude, highest at the peak hour; every seed shifts it by up to `shift_h` hours either way."""
+
+    kind: Literal["daily"]
+    amplitude: Fraction
+    peak_hour: Annotated[float, Field(ge=0, lt=24)] = 12
+    shift_h: NotNegative = 0
+
+
+class Trace(Form):
+    """Recorded factors, one after the other, from the beginning again when they are over."""
+
+    kind: Literal["trace"]
+    interval_s: Positive = 60
+    factors: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
+
+
+Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
+
+
+class Traffic(Form):
+    """Topics that are alike. Partitions fall on bundles by chance, or on each bundle alike (`even`)."""
+
+    name: str
+    mib_in: Drawn
+    message_bytes: Drawn = 1024
+    fan_out: NotNegative = 1
+    partitions: DrawnWhole = 32
+    even: bool = False
+    #: The largest partition carries so many times what the smallest does.
+    skew: Annotated[float, Field(ge=1)] = 1
+    wave: Wave | None = None
+    consumers: Wave | None = None
+
+
+class Noise(Form):
+    """How far measured figures are from the truth (standard deviations). `wander` lasts about `wander_minutes`, `traffic` one sample."""
+
+    traffic: Annotated[float, Field(ge=0, le=0.3)] = 0
+    wander: Annotated[float, Field(ge=0, le=0.3)] = 0
+    wander_minutes: Positive = 60
+    cpu_points: NotNegative = 0
+    cpu_wander_points: NotNegative = 0
+    #: Brokers of one kind differ for good in what traffic costs them.
+    cpu_bias: Annotated[float, Field(ge=0, le=0.3)] = 0
+    spikes_a_day: NotNegative = 0
+    spike_points: NotNegative = 0
+
+
+class Start(Form):
+    """Who serves what at first: every bundle anywhere (`random`), equally many (`even`), or shares of traffic or usage as given."""
+
+    deal: Literal["random", "even", "traffic", "usage"] = "even"
+    shares: tuple[NotNegative, ...] = ()
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if (self.deal in ("traffic", "usage")) != bool(self.shares):
+            raise ValueError('shares = [...] belong to deal = "traffic" and deal = "usage", one for every broker, and to no other')
+        return self
+
+
+class Happening(Form):
+    """Something that happens at a minute. `points`, `minutes`: foreign load on brokers (`load`)."""
+
+    minute: Minute
+    kind: Literal["leave", "kill", "join", "load"]
+    brokers: Annotated[tuple[str, ...], Field(min_length=1)]
+    points: float = 0
+    minutes: NotNegative = 1
+
+
+class Strategy(Form):
+    """Who decides, unless the command line names others."""
+
+    name: str = "avg"
+    mode: Literal["fixed", "parity"] = "fixed"
+    placement: str = "auto"
+
+
+class Published(Form):
+    """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether parameters were chosen with it."""
+
+    figure: str
+    value: float
+    kind: Literal["P", "C", "D"]
+    tolerance: NotNegative = 0
+    headline: bool = False
+    chosen_by: bool = False
+
+
+class Parameters(Form):
+    """What several scenarios share: machines, message sizes and noise, in a file of `parameters/`."""
+
+    machines: dict[str, Machine] = Field(default_factory=dict)
+    noise: Noise = Noise()
+    traffic: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+class Scenario(Form):
+    """One scenario file."""
+
+    title: Annotated[str, Field(min_length=1)]
+    minutes: Annotated[int, Field(ge=2, le=527_040)]
+    bundles: Annotated[int, Field(ge=1, le=1_000_000)] = 64
+    parameters: str | None = None
+    machines: dict[str, Machine] = Field(default_factory=dict)
+    noise: Noise = Noise()
+    brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
+    traffic: Annotated[tuple[Traffic, ...], Field(min_length=1)]
+    start: Start = Start()
+    happenings: tuple[Happening, ...] = ()
+    #: Pulsar's leader sees what brokers wrote when enough had changed (`written`); our collector asks them (`asked`). `auto`: the first
+    #: in parity mode, the second in fixed mode.
+    reports: Literal["auto", "asked", "written"] = "auto"
+    strategy: Strategy = Strategy()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    #: How many times faster than usual consumers read while there is a backlog.
+    catch_up: Annotated[float, Field(ge=1)] = 2
+    #: Spread of usage, in points, that counts as balanced.
+    target_points: Positive = 10
+    #: From which minute on figures count.
+    from_minute: Minute = 0
+    #: Nothing lasting is wrong: every unload is one too many.
+    calm: bool = False
+    card: str | None = None
+    published: tuple[Published, ...] = ()
+    notes: str = ""
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        """All brokers in the order of the file."""
+        names: list[str] = []
+        for group in self.brokers:
+            names += group.names or [f"broker-{len(names) + number + 1}" for number in range(group.count)]
+        return tuple(names)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        names = self.broker_names
+        if len(set(names)) != len(names):
+            raise ValueError("two brokers have the same name")
+        for group in self.brokers:
+            if group.machine not in self.machines:
+                raise ValueError(f"brokers: no machine {group.machine!r}; there are {', '.join(sorted(self.machines)) or 'none'}")
+        unknown = sorted({name for happening in self.happenings for name in happening.brokers} - set(names))
+        if unknown:
+            raise ValueError(f"happenings: no broker {', '.join(unknown)}")
+        first = sum(len(group.names) or group.count for group in self.brokers if not group.joins)
+        if self.start.shares and len(self.start.shares) != first:
+            raise ValueError(f"start.shares: {len(self.start.shares)} figures for {first} brokers")
+        if first == 0:
+            raise ValueError("brokers: somebody has to be there at minute 0")
+        return self

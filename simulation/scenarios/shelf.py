@@ -1,0 +1,137 @@
+"""Where scenario files are found and how they are read: those that come with the project by name, others by path."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from simulation.scenarios.form import Parameters, Scenario
+from strategies.errors import SettingsError
+
+SHELF = Path(__file__).parent
+#: Keys that a scenario takes from its parameters as a whole, or gives itself.
+_SHARED = ("machines", "noise")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A scenario, its name, and the story its file begins with."""
+
+    name: str
+    story: str
+    scenario: Scenario
+
+
+def names() -> tuple[str, ...]:
+    """The scenarios that come with the project, published cards first, in the order of their numbers."""
+    found = [path.stem for path in SHELF.glob("*.toml")]
+    return tuple(sorted(found, key=_in_order))
+
+
+def published() -> tuple[str, ...]:
+    """Those that repeat a published experiment."""
+    return tuple(name for name in names() if load(name).scenario.card is not None)
+
+
+def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
+    """The scenario called `name`, or in the file of that path; `changes` are top-level keys that replace the file's.
+
+    Raises SettingsError with all complaints, each naming the place.
+    """
+    path = SHELF / f"{name}.toml" if "/" not in name and not name.endswith(".toml") else Path(name)
+    if not path.is_file():
+        raise SettingsError([f"{name}: no such scenario; rebalancer simulate --list shows those that come with the project"])
+    text = _text(path)
+    tree = {**_tree(path, text), **(changes or {})}
+    return Named(path.stem, _story(text), _scenario(path, tree))
+
+
+def _in_order(name: str) -> tuple[bool, int, str]:
+    digits = name[1:].partition("-")[0]
+    is_card = name.startswith("e") and digits.isdigit()
+    return not is_card, int(digits) if is_card else 0, name
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError([f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})"]) from error
+
+
+def _tree(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([f"{path}: is not TOML: {error}"]) from error
+
+
+def _story(text: str) -> str:
+    """The comment lines a file begins with."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").rstrip())
+    return " ".join(line for line in lines if line)
+
+
+def _scenario(path: Path, tree: dict[str, Any]) -> Scenario:
+    shared = tree.get("parameters")
+    if isinstance(shared, str):
+        tree = _with_parameters(path, tree, shared)
+    try:
+        return Scenario.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError(_complaints(path, error)) from error
+
+
+def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str, Any]:
+    """What scenarios share wins nowhere and loses nowhere: a scenario that gives it too is refused."""
+    source = next(
+        (
+            folder / f"{shared}.toml"
+            for folder in (path.parent / "parameters", SHELF / "parameters")
+            if (folder / f"{shared}.toml").is_file()
+        ),
+        None,
+    )
+    if source is None:
+        raise SettingsError([f"{path}: parameters: there is no {shared}.toml in {path.parent / 'parameters'}"])
+    try:
+        parameters = Parameters.model_validate(_tree(source, _text(source)))
+    except ValidationError as error:
+        raise SettingsError(_complaints(source, error)) from error
+    twice = [key for key in _SHARED if key in tree]
+    if twice:
+        raise SettingsError([f"{path}: {key}: comes from parameters = {shared!r}; leave out one of the two" for key in twice])
+    flows = tree.get("traffic")
+    if isinstance(flows, list):
+        tree = tree | {
+            "traffic": [{**parameters.traffic.get(_name(flow), {}), **flow} if isinstance(flow, dict) else flow for flow in flows]
+        }
+    given = parameters.model_dump()
+    return tree | {key: given[key] for key in _SHARED}
+
+
+def _name(flow: Mapping[str, Any]) -> str:
+    return str(flow.get("name"))
+
+
+def _complaints(path: Path, error: ValidationError) -> list[str]:
+    return [f"{path}: {_place(one['loc'])}{one['msg'].removeprefix('Value error, ')}" for one in error.errors(include_url=False)]
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    written = ""
+    for part in loc:
+        if isinstance(part, int):
+            written += f"[{part + 1}]"
+        elif part not in ("steps", "on-off", "daily", "trace") and not part.startswith(("constrained-", "tuple[", "function-")):
+            written += f".{part}" if written else part
+    return f"{written}: " if written else ""
