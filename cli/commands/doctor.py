@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli import console, exits, options
-from cli.doctor import environment, places
+from cli.doctor import cluster, environment, places
 from cli.doctor.finding import Finding, ok
 from cli.settings.load import Settings
 from strategies.errors import SettingsError
@@ -30,13 +30,14 @@ def doctor(
     config: options.Config = None,
     overrides: options.Overrides = None,
     spark_start: Annotated[bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a tiny job, some seconds.")] = True,
+    shadow: Annotated[bool, typer.Option("--shadow", help="Only compare with Pulsar's own shedder, which is to be on then.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check what the job needs on this machine: settings, Java, Python, Spark, disk, checkpoint, topics.
+    """Check what the job needs: settings, Java, Python, Spark, disk, checkpoint, topics, and the Pulsar cluster if one is named.
 
     Exit code 1 if a check failed; a warning is no failure.
     """
-    findings = examine(config, overrides, spark_start)
+    findings = examine(config, overrides, spark_start, shadow)
     if as_json:
         console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
     else:
@@ -45,7 +46,7 @@ def doctor(
         raise typer.Exit(exits.ERROR)
 
 
-def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool) -> list[Finding]:
+def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool, shadow: bool = False) -> list[Finding]:
     """All findings in the order they are told. With wrong settings, the places they name cannot be looked at."""
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
@@ -53,7 +54,12 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
     if spark_start and all(finding.status != "fail" for finding in findings[-3:]):
         findings.append(environment.check_spark_start(job))
     if settings is not None:
-        findings += [places.check_disk(job), places.check_checkpoint(job, settings.engine), *places.check_topics(job)]
+        findings += [
+            places.check_disk(job),
+            places.check_checkpoint(job, settings.engine),
+            *places.check_topics(job),
+            *cluster.check_cluster(settings, shadow),
+        ]
     return findings
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import formatdate
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any
@@ -136,7 +137,8 @@ class FakePulsar:
         self.calls.append((request, answer))
         if fault.drop_after:
             return False
-        head = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", f"Content-Length: {len(answer.body)}"]
+        length = f"Content-Length: {len(answer.body)}"
+        head = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", f"Date: {formatdate(usegmt=True)}", length]
         head += [f"Location: {answer.location}"] if answer.location else []
         writer.write("\r\n".join([*head, "", ""]).encode() + answer.body)
         await writer.drain()

@@ -1,0 +1,202 @@
+"""The Pulsar cluster: who is there, what the token opens, who else moves bundles, how fresh the figures are, whose clock is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import TypeVar
+
+from cli.collect.source import Source, look, opened
+from cli.doctor.finding import Finding, ok
+from cli.settings.load import Settings
+from sinks.broker_clock import broker_time_s
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+
+T = TypeVar("T")
+
+#: One look waits so long for brokers that publish on their own rhythm.
+PATIENCE_S = 10.0
+_SKEW_S = 5
+_AT_ONCE = 16
+_OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
+_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What one broker says of itself, or why it does not."""
+
+    name: str
+    version: str
+    configuration: Mapping[str, str]
+    why: str = ""
+
+    @property
+    def manager(self) -> str:
+        return self.configuration.get("loadManagerClassName", "").rpartition(".")[2]
+
+
+def check_cluster(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """All findings about the cluster that the settings name; none are made where they name none. `shadow`: nothing of ours will act."""
+    pulsar = settings.pulsar
+    if not pulsar.admin_urls:
+        return [ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
+    try:
+        with opened(pulsar, settings.collector, Event().wait) as source:
+            return list(_look(settings, source, shadow, patience_s))
+    except SettingsError as error:
+        return [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
+    except Unauthorized as error:
+        remedy = "put a token of a role with super-user rights into a file and name it as pulsar.token_file"
+        return [Finding("token", "fail", str(error), remedy)]
+    except RebalancerError as error:
+        return [Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")]
+
+
+def check_brokers(listed: Sequence[Broker]) -> Finding:
+    """Does everybody answer, and with the same version?"""
+    silent = [broker for broker in listed if broker.why]
+    versions = sorted({broker.version for broker in listed if not broker.why})
+    text = f"{len(listed) - len(silent)} of {len(listed)} answer, version {' and '.join(versions) or 'unknown'}"
+    if silent:
+        return Finding(
+            "brokers", "fail" if len(silent) == len(listed) else "warn", f"{text}: {silent[0].why}", "look after the silent ones"
+        )
+    if len(versions) > 1:
+        return Finding("brokers", "warn", text, "finish the upgrade: bundles may not go back to an older version")
+    return ok("brokers", text)
+
+
+def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Finding:
+    """One for all, and the one that was stated?"""
+    names = sorted({broker.manager for broker in listed if broker.manager})
+    shedders = sorted(
+        {broker.configuration.get("loadBalancerLoadSheddingStrategy", "").rpartition(".")[2] for broker in listed if broker.manager}
+    )
+    text = f"{' and '.join(names) or 'unknown'}, built-in shedder {' and '.join(shedders) or 'unknown'}"
+    if len(names) > 1:
+        return Finding(
+            "load manager", "fail", text, "finish the migration: brokers with different load managers do not see each other's load"
+        )
+    stated = settings.load_manager
+    if names and stated != "auto" and not names[0].lower().startswith(stated):
+        return Finding("load manager", "fail", f"{text}; pulsar.load_manager says {stated}", "set pulsar.load_manager to auto")
+    return ok("load manager", text)
+
+
+def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
+    """Who else moves and splits bundles."""
+    known = [broker for broker in listed if broker.manager]
+    on = {key: [broker.name for broker in known if broker.configuration.get(key) == "true"] for key in _RIVALS}
+    shedding = on["loadBalancerSheddingEnabled"]
+    if shedding and not shadow:
+        remedy = f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with it: rebalancer shadow, doctor --shadow"
+        yield Finding("built-in shedding", "fail", f"is on at {_some(shedding)}: two programs would move the same bundles", remedy)
+    elif shadow and not shedding:
+        yield Finding("built-in shedding", "warn", "is off: there is nothing to compare with", "switch it on for shadow mode")
+    else:
+        yield ok("built-in shedding", f"is on at {_some(shedding)}, as shadow mode wants it" if shedding else "is off")
+    splits = on["loadBalancerAutoBundleSplitEnabled"]
+    if splits and splitting:
+        remedy = f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to false"
+        yield Finding("built-in splitting", "warn", f"is on at {_some(splits)}, and splitting.enabled too", remedy)
+    else:
+        yield ok("built-in splitting", f"is on at {_some(splits)}: brokers split, the job does not" if splits else "is off")
+    for broker in known:
+        if broker.configuration.get("loadBalancerEnabled") == "false":
+            text = f"loadBalancerEnabled is false at {broker.name}: it reports no load"
+            yield Finding("load balancer", "fail", text, "set loadBalancerEnabled=true in broker.conf; shedding stays off by its own key")
+
+
+def check_figures(source: Source, patience_s: float) -> Finding:
+    """Has everybody figures, and are they new?"""
+    done = look(source, patience_s, Event().wait)
+    text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
+    if not done.missing:
+        return ok("reports", text)
+    first = done.missing[min(done.missing)]
+    return Finding("reports", "warn" if done.answered else "fail", f"{text}: {first}", _NO_FIGURES)
+
+
+def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
+    """Do brokers measure at least once per round?"""
+    slowest = max(
+        (int(text) for broker in listed if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()), default=0
+    )
+    text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
+    if slowest * 1000 > interval_ms:
+        remedy = "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new figures learns nothing"
+        return Finding("rhythm", "warn", text, remedy)
+    return ok("rhythm", text)
+
+
+def check_token(settings: PulsarSettings) -> Finding:
+    """The token has opened everything that was asked so far; would none have done?"""
+    if not settings.token_file:
+        return ok("token", "none is shown, and the cluster asks for none")
+    anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1))
+    try:
+        anonymous.brokers()
+    except AdminError:
+        return ok("token", "has super-user rights: brokers, configuration and load were shown")
+    finally:
+        anonymous.close()
+    return Finding(
+        "token", "warn", "the cluster answers without a token as well", "set authenticationEnabled=true, or keep others off its network"
+    )
+
+
+def check_clocks(brokers: Sequence[str], settings: PulsarSettings, now_s: Callable[[], float] = time.time) -> Finding:
+    """Does any broker's clock differ from ours? Reports are stamped by the collector, but commands expire and averages age by clocks."""
+
+    def skew(broker: str) -> float | None:
+        told, now = broker_time_s(broker, settings), now_s()
+        # The header knows whole seconds only.
+        return None if told is None else max(told - now, now - told - 1, 0.0)
+
+    told = {broker: found for broker, found in zip(brokers, _all(skew, brokers), strict=True) if found is not None}
+    if not told:
+        return Finding("clocks", "warn", "no broker tells its time", "compare the clocks by hand")
+    worst = max(told, key=lambda broker: told[broker])
+    if told[worst] > _SKEW_S:
+        return Finding(
+            "clocks", "warn", f"{worst} differs by {told[worst]:.0f} s from this machine", "let NTP set the clocks of all machines"
+        )
+    return ok("clocks", f"{len(told)} brokers agree with this machine within {max(1.0, told[worst]):.0f} s")
+
+
+_RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
+
+
+def _look(settings: Settings, source: Source, shadow: bool, patience_s: float) -> Iterator[Finding]:
+    listed = _all(lambda name: _ask(source.admin, name), source.brokers)
+    yield check_brokers(listed)
+    yield check_load_manager(listed, settings.pulsar)
+    yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
+    yield check_figures(source, patience_s)
+    yield check_rhythm(listed, settings.engine.round.interval_ms)
+    yield check_token(settings.pulsar)
+    yield check_clocks(source.brokers, settings.pulsar)
+
+
+def _ask(admin: PulsarAdmin, name: str) -> Broker:
+    try:
+        return Broker(name, admin.version(name), admin.configuration(name))
+    except Unauthorized:
+        raise
+    except AdminError as error:
+        return Broker(name, "", {}, str(error))
+
+
+def _all(ask: Callable[[str], T], brokers: Sequence[str]) -> list[T]:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
+        return list(pool.map(ask, brokers))
+
+
+def _some(brokers: Sequence[str]) -> str:
+    return brokers[0] if len(brokers) == 1 else f"{brokers[0]} and {len(brokers) - 1} more"

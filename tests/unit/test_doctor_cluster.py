@@ -1,0 +1,137 @@
+"""Doctor looks at a cluster: each thing that is wrong is one finding, with what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli.doctor.cluster import Broker, check_brokers, check_clocks, check_cluster, check_load_manager, check_rhythm, check_rivals
+from cli.doctor.finding import Finding
+from cli.settings.load import Settings, load
+from sinks.pulsar_settings import PulsarSettings
+from tests.pulsar_fake.model import Answer, Cluster
+from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.unit.command_line import rebalancer
+from tests.unit.test_collector import REPORT
+
+QUIET = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "true", "statsUpdateFrequencyInSecs": "60"}
+ANSWERS = PulsarSettings("c", "http://a:8080")
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(report=REPORT, configuration=dict(QUIET))) as running:
+        yield running
+
+
+def settings(pulsar: FakePulsar, *more: str) -> Settings:
+    return load(None, {}, ["pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "pulsar.backoff_ms=0", *more])
+
+
+def findings(pulsar: FakePulsar, *more: str, shadow: bool = False) -> dict[str, Finding]:
+    return {finding.check: finding for finding in check_cluster(settings(pulsar, *more), shadow, 0)}
+
+
+def broker(name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str) -> Broker:
+    return Broker(name, version, {"loadManagerClassName": f"org.apache.pulsar.{manager}", **QUIET, **given})
+
+
+def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
+    found = findings(pulsar)
+    assert {check: finding.status for check, finding in found.items()} == dict.fromkeys(found, "ok")
+    assert found.keys() >= {"brokers", "load manager", "built-in shedding", "built-in splitting", "reports", "rhythm", "token", "clocks"}
+    assert found["brokers"].text == "3 of 3 answer, version 4.2.4"
+
+
+def test_no_cluster_is_no_failure() -> None:
+    (found,) = check_cluster(load(None, {}, []), shadow=False)
+    assert (found.check, found.status) == ("cluster", "ok")
+
+
+def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
+    (found,) = check_cluster(
+        load(None, {}, ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"]), shadow=False
+    )
+    assert (found.check, found.status) == ("cluster", "fail")
+    assert "does not accept connections" in found.text
+
+
+def test_a_token_that_does_not_open_is_one_finding_without_the_token(pulsar: FakePulsar, tmp_path: Path) -> None:
+    pulsar.cluster.token = "the right one"
+    (tmp_path / "token").write_text("wrong-token", "utf-8")
+    (found,) = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}").values()
+    assert (found.check, found.status) == ("token", "fail")
+    assert "pulsar.token_file" in found.remedy
+    assert "wrong-token" not in found.text
+
+
+def test_a_token_that_nobody_asks_for_is_told(pulsar: FakePulsar, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("any", "utf-8")
+    found = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}")["token"]
+    assert (found.status, found.text) == ("warn", "the cluster answers without a token as well")
+
+
+def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(pulsar: FakePulsar) -> None:
+    pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "true"
+    found = findings(pulsar)["built-in shedding"]
+    assert found.status == "fail"
+    assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in found.remedy
+    assert findings(pulsar, shadow=True)["built-in shedding"].status == "ok"
+    pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "false"
+    assert findings(pulsar, shadow=True)["built-in shedding"].status == "warn"
+
+
+def test_brokers_and_job_that_both_split_are_told() -> None:
+    found = {finding.check: finding for finding in check_rivals([broker("a:1")], splitting=True, shadow=False)}
+    assert found["built-in splitting"].status == "warn"
+
+
+def test_a_broker_without_load_balancing_reports_nothing() -> None:
+    found = [*check_rivals([broker("a:1", loadBalancerEnabled="false")], splitting=False, shadow=False)]
+    assert (found[-1].status, found[-1].check) == ("fail", "load balancer")
+
+
+def test_a_dead_broker_is_named_in_brokers_and_reports(pulsar: FakePulsar) -> None:
+    dead = pulsar.cluster.brokers[2]
+    pulsar.kill(dead, still_listed=True)
+    found = findings(pulsar, "pulsar.attempts=1")
+    assert [found[check].status for check in ("brokers", "reports")] == ["warn", "warn"]
+    assert dead in found["brokers"].text
+    assert dead in found["reports"].text
+
+
+def test_reports_that_cannot_be_had_are_a_failure(pulsar: FakePulsar) -> None:
+    pulsar.faults = lambda request: Fault(instead=Answer(503)) if "load-report" in request.target else None
+    assert findings(pulsar)["reports"].status == "fail"
+
+
+def test_versions_and_load_managers_that_differ() -> None:
+    assert check_brokers([broker("a:1"), broker("b:1", version="4.1.0")]).status == "warn"
+    assert check_load_manager([broker("a:1"), broker("b:1", manager="ExtensibleLoadManagerImpl")], ANSWERS).status == "fail"
+    stated = replace(ANSWERS, load_manager="extensible")
+    assert "set pulsar.load_manager to auto" in check_load_manager([broker("a:1")], stated).remedy
+
+
+def test_rounds_that_close_more_often_than_brokers_measure() -> None:
+    assert check_rhythm([broker("a:1")], 60_000).status == "ok"
+    assert check_rhythm([broker("a:1"), broker("b:1", statsUpdateFrequencyInSecs="120")], 60_000).status == "warn"
+
+
+def test_clocks_that_differ(pulsar: FakePulsar) -> None:
+    asked = PulsarSettings("c", pulsar.admin_urls)
+    assert check_clocks(pulsar.cluster.brokers, asked).status == "ok"
+    found = check_clocks(pulsar.cluster.brokers, asked, lambda: time.time() + 60)
+    assert found.status == "warn"
+    assert "differs by" in found.text
+
+
+def test_doctor_ends_with_1_when_the_cluster_has_a_rival(pulsar: FakePulsar) -> None:
+    words = ["doctor", "--no-spark-start", "--json", "--set", "pulsar.cluster=c", "--set", f"pulsar.admin_urls={pulsar.admin_urls}"]
+    told = {finding["check"]: finding["status"] for finding in rebalancer(*words).json["findings"]}
+    assert told["built-in shedding"] == "ok"
+    pulsar.cluster.configuration["loadBalancerSheddingEnabled"] = "true"
+    assert rebalancer(*words).code == 1
