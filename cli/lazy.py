@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "record": "Copy a topic into a recording.",
     "state": "Show what a checkpoint remembers about every broker.",
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
+    "shadow": "Compare our decisions with the moves that Pulsar's own shedder made meanwhile.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",
     "topics": "Make the Kafka topics that the settings name.",
     "jars": "Fetch the jars that Spark needs for Kafka topics.",

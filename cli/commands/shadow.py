@@ -1,0 +1,78 @@
+"""`rebalancer shadow`: what Pulsar's own shedder did, beside what ours wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from cli import console, options
+from cli.explain.history import History, read_history
+from cli.recording import topic_lines
+from cli.replay import decisions, plain
+from cli.settings.load import Settings
+from cli.shadow import report
+from cli.shadow.agreement import compare
+from cli.shadow.ownership import Moved, OwnershipWatch
+from sinks.recording import open_recording
+from sinks.wire import decode_command, decode_round
+
+app = typer.Typer()
+
+
+@app.command()
+def shadow(
+    recording: Annotated[
+        str | None,
+        typer.Argument(metavar="[RECORDING]", help="A .jsonl, .jsonl.gz or .jsonl.zst file; without one, the topics of the settings."),
+    ] = None,
+    *,
+    within: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="A move and a command for the same bundle belong together within this time.")
+    ] = 600.0,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare our decisions with the moves that Pulsar's own shedder made meanwhile. Acts on nothing.
+
+    Run `collect` and `run` on a cluster whose built-in shedder is on, and no executor: then this reads the topics of telemetry, commands
+    and rounds. Of a recording, our decisions are those that these settings would have made. Moves are seen in changes of ownership.
+    """
+    settings = options.settings(config, overrides)
+    watch = OwnershipWatch()
+    if recording is None:
+        topics = settings.job.topics
+        moved = _moves(watch, topic_lines(topics.telemetry, settings.job.kafka))
+        history = read_history(topics.rounds, topics.commands, settings.job.kafka)
+    else:
+        moved = _moves(watch, open_recording(recording))
+        history = _decided(recording, settings)
+    agreement = compare(moved, history, round(within * 1000))
+    if watch.applied:
+        console.progress(
+            f"warning: {watch.applied} commands of ours were carried out meanwhile; shadow mode wants no executor that applies"
+        )
+    if as_json:
+        body = {
+            "records": {"first_ms": watch.first_ms, "last_ms": watch.last_ms},
+            "rounds": len(history.rounds),
+            **report.as_json(agreement),
+        }
+        console.print_json("shadow", 1, body)
+        return
+    console.show(*report.tables(agreement))
+    print(report.sentence(agreement))
+
+
+def _moves(watch: OwnershipWatch, lines: Iterable[bytes]) -> list[Moved]:
+    found = [moved for line in lines for moved in watch.feed(line)]
+    return [*found, *watch.rest()]
+
+
+def _decided(recording: str, settings: Settings) -> History:
+    rows = plain.decide(open_recording(recording), plain.topic_name(recording), settings.engine, settings.job.wire)
+    made = decisions.collect(row for answer in rows for row in answer)
+    rounds = tuple(decode_round(row.value) for row in made.rounds)
+    return History(rounds, tuple(decode_command(row.value) for row in made.commands))

@@ -1,0 +1,124 @@
+"""Which bundles changed hands, as telemetry tells: a modular broker reports all that it serves, an extensible one's bundles are noted.
+
+A bundle that a living broker had and another one has later was unloaded by somebody. Bundles of brokers that are gone, bundles nobody had
+before and halves of split bundles were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sinks.wire import decode
+from strategies.errors import WireError
+from strategies.model import LoadReport, Note, OutcomeReport, Sweep
+from strategies.system_bundles import is_system_bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A bundle that changed hands. `ts`: when the new owner was first seen with it, in ms."""
+
+    cluster: str
+    bundle: str
+    source: str
+    destination: str
+    ts: int
+
+
+class _Ownership(msgspec.Struct, tag_field="note", tag="owned-bundles"):
+    cluster: str
+    broker: str
+    ts: int
+    report: dict[str, msgspec.Raw]
+
+
+class _Brokers(msgspec.Struct):
+    brokers: list[str]
+
+
+class _ClusterView(msgspec.Struct, tag_field="note", tag="cluster-view"):
+    cluster: str
+    ts: int
+    report: _Brokers
+
+
+_NOTES = msgspec.json.Decoder(_Ownership | _ClusterView)
+
+
+@dataclass(slots=True)
+class _Cluster:
+    owner: dict[str, str] = field(default_factory=dict)
+    waiting: list[Moved] = field(default_factory=list)
+    ours: set[str] = field(default_factory=set)
+    alive: Collection[str] | None = None
+
+
+class OwnershipWatch:
+    """Feed it records in order; it hands out moves when the next census of brokers tells that the old owner was still alive."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, _Cluster] = {}
+        self.first_ms: int | None = None
+        self.last_ms = 0
+        #: Bundles that an executor moved: then nothing was only compared.
+        self.applied = 0
+
+    def feed(self, line: bytes) -> Iterator[Moved]:
+        """The moves that are certain after this record; records that nobody understands say nothing."""
+        try:
+            record = decode(line, b"")
+        except WireError:
+            return
+        self.first_ms = record.ts if self.first_ms is None else self.first_ms
+        self.last_ms = max(self.last_ms, record.ts)
+        cluster = self._clusters.setdefault(record.cluster, _Cluster())
+        match record:
+            case LoadReport() if record.figures is not None and record.bundles is not None:
+                self._own(cluster, record.cluster, record.broker, record.bundles.names, record.ts)
+            case Note():
+                yield from self._note(cluster, line)
+            case Sweep():
+                yield from self._census(cluster, set(record.brokers))
+            case OutcomeReport() if record.outcome.status == "applied":
+                cluster.ours.add(record.outcome.bundle)
+                self.applied += 1
+
+    def known(self, cluster: str) -> set[str]:
+        """The bundles of a cluster whose owner was told."""
+        return set(self._clusters[cluster].owner) if cluster in self._clusters else set()
+
+    def rest(self) -> Iterator[Moved]:
+        """Moves that no census followed; of brokers that were alive at the last one."""
+        for cluster in self._clusters.values():
+            yield from self._census(cluster, cluster.alive)
+
+    def _note(self, cluster: _Cluster, line: bytes) -> Iterator[Moved]:
+        try:
+            note = _NOTES.decode(line)
+        except msgspec.DecodeError:
+            return
+        if isinstance(note, _Ownership):
+            self._own(cluster, note.cluster, note.broker, note.report, note.ts)
+        else:
+            yield from self._census(cluster, set(note.report.brokers))
+
+    def _own(self, cluster: _Cluster, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
+        for bundle in bundles:
+            before = cluster.owner.get(bundle)
+            cluster.owner[bundle] = broker
+            if before not in (None, broker) and not is_system_bundle(bundle, "fixed"):
+                if bundle in cluster.ours:
+                    cluster.ours.discard(bundle)
+                else:
+                    cluster.waiting.append(Moved(name, bundle, str(before), broker, ts))
+
+    def _census(self, cluster: _Cluster, alive: Collection[str] | None) -> Iterator[Moved]:
+        """Two answers of one pass may overlap a move: who was asked first still had it."""
+        cluster.alive = alive
+        waiting, cluster.waiting = cluster.waiting, []
+        for moved in waiting:
+            if alive is None or moved.source in alive:
+                yield moved
