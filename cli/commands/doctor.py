@@ -58,7 +58,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
             places.check_disk(job),
             places.check_checkpoint(job, settings.engine),
             *places.check_topics(job),
-            *cluster.check_cluster(settings, shadow),
+            *cluster.check_clusters(settings, shadow),
         ]
     return findings
 

@@ -41,14 +41,24 @@ class Broker:
         return self.configuration.get("loadManagerClassName", "").rpartition(".")[2]
 
 
-def check_cluster(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
-    """All findings about the cluster that the settings name; none are made where they name none. `shadow`: nothing of ours will act."""
-    pulsar = settings.pulsar
+def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
+    if len(settings.clusters) == 1:
+        return check_cluster(settings, settings.clusters[0], shadow, patience_s)
+    return [
+        replace(finding, check=f"{cluster.cluster}: {finding.check}")
+        for cluster in settings.clusters
+        for finding in check_cluster(settings, cluster, shadow, patience_s)
+    ]
+
+
+def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """All findings about one cluster; where the settings name none, there is nothing to find."""
     if not pulsar.admin_urls:
         return [ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
     try:
         with opened(pulsar, settings.collector, Event().wait) as source:
-            return list(_look(settings, source, shadow, patience_s))
+            return list(_look(settings, pulsar, source, shadow, patience_s))
     except SettingsError as error:
         return [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
     except Unauthorized as error:
@@ -173,15 +183,15 @@ def check_clocks(brokers: Sequence[str], settings: PulsarSettings, now_s: Callab
 _RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
-def _look(settings: Settings, source: Source, shadow: bool, patience_s: float) -> Iterator[Finding]:
+def _look(settings: Settings, pulsar: PulsarSettings, source: Source, shadow: bool, patience_s: float) -> Iterator[Finding]:
     listed = _all(lambda name: _ask(source.admin, name), source.brokers)
     yield check_brokers(listed)
-    yield check_load_manager(listed, settings.pulsar)
+    yield check_load_manager(listed, pulsar)
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_figures(source, patience_s)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
-    yield check_token(settings.pulsar)
-    yield check_clocks(source.brokers, settings.pulsar)
+    yield check_token(pulsar)
+    yield check_clocks(source.brokers, pulsar)
 
 
 def _ask(admin: PulsarAdmin, name: str) -> Broker:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cli.settings import complaints
+from cli.settings.clusters import parted, told_of
 from cli.settings.leaves import Leaf, all_leaves, nested, sections
 from cli.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from cli.settings.tree import build_model
@@ -36,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings: one by one, and as the objects the other packages take."""
+    """All settings: one by one, and as the objects the other packages take. `clusters`: all that are named, [pulsar] if none is."""
 
     entries: tuple[Entry, ...]
     engine: EngineSettings
@@ -44,6 +45,7 @@ class Settings:
     pulsar: PulsarSettings
     collector: CollectorSettings
     executor: ExecutorSettings
+    clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
         """The value of one setting by its dotted path; KeyError for unknown paths."""
@@ -62,13 +64,26 @@ def load(file: Path | None = None, environment: Mapping[str, str] | None = None,
 def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Settings:
     """Settings from assignments, later ones over earlier ones. SettingsError carries all complaints, those already made included."""
     leaves = all_leaves()
-    found = [*complaints.about_paths(given, leaves), *complained]
-    entries, wrong = _merge(given, leaves)
+    common, named = parted(given)
+    found = [*complaints.about_paths(common, leaves), *complained]
+    entries, wrong = _merge(common, leaves)
     found += wrong or _broken_rules(entries)
+    clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
     pulsar, collector, executor = (_build(section, entries) for section in ("pulsar", "collector", "executor"))
-    return Settings(entries, _engine(entries), _job(entries), pulsar, collector, executor)
+    known = tuple(cluster for cluster in clusters if cluster is not None) or (pulsar,)
+    return Settings(entries, _engine(entries), _job(entries), pulsar, collector, executor, known)
+
+
+def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:
+    """[pulsar] with what [clusters.NAME] says over it; complaints about it are added to `found`."""
+    leaves = tuple(leaf for leaf in all_leaves() if leaf.section == "pulsar")
+    wrong = complaints.about_paths(own, leaves)
+    entries, values = _merge([*(one for one in common if one.path.startswith("pulsar.")), *own], leaves)
+    found += [told_of(name, complaint) for complaint in wrong or values]
+    made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
+    return made
 
 
 def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[Entry, ...], list[str]]:

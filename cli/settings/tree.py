@@ -28,6 +28,9 @@ def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
 def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are in `x-` fields."""
     schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
+    text = "Several Pulsar clusters by name; what such a table says wins over [pulsar]"
+    clusters = {"type": "object", "description": text, "additionalProperties": {"$ref": "#/$defs/Pulsar"}}
+    schema["properties"]["clusters"] = clusters
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}
 
 

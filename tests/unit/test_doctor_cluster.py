@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.cluster import Broker, check_brokers, check_clocks, check_cluster, check_load_manager, check_rhythm, check_rivals
+from cli.doctor.cluster import Broker, check_brokers, check_clocks, check_clusters, check_load_manager, check_rhythm, check_rivals
 from cli.doctor.finding import Finding
 from cli.settings.load import Settings, load
 from sinks.pulsar_settings import PulsarSettings
@@ -33,7 +33,7 @@ def settings(pulsar: FakePulsar, *more: str) -> Settings:
 
 
 def findings(pulsar: FakePulsar, *more: str, shadow: bool = False) -> dict[str, Finding]:
-    return {finding.check: finding for finding in check_cluster(settings(pulsar, *more), shadow, 0)}
+    return {finding.check: finding for finding in check_clusters(settings(pulsar, *more), shadow, 0)}
 
 
 def broker(name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str) -> Broker:
@@ -48,12 +48,12 @@ def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
 
 
 def test_no_cluster_is_no_failure() -> None:
-    (found,) = check_cluster(load(None, {}, []), shadow=False)
+    (found,) = check_clusters(load(None, {}, []), shadow=False)
     assert (found.check, found.status) == ("cluster", "ok")
 
 
 def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
-    (found,) = check_cluster(
+    (found,) = check_clusters(
         load(None, {}, ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"]), shadow=False
     )
     assert (found.check, found.status) == ("cluster", "fail")

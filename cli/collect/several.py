@@ -1,0 +1,126 @@
+"""Collects from several clusters at a time: one thread each, so that none delays another; one that cannot be reached is tried again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from cli.collect.source import opened
+from sinks.collector import Collector, Told
+from sinks.collector_settings import CollectorSettings
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topics import Publisher
+from strategies.errors import RebalancerError, SinkError
+
+Say = Callable[[str], None]
+
+
+class Stop(Protocol):
+    """`cli.stopping.Stop`."""
+
+    def is_set(self) -> bool: ...
+    def set(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class SharedPublisher:
+    """Several clusters' way to one topic: each hands over a whole pass when it flushes. The first error is everybody's."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._waiting = threading.local()
+        self._one_at_a_time = threading.Lock()
+        self.failed: SinkError | None = None
+
+    def publish(self, key: str, value: bytes) -> None:
+        """See Publisher."""
+        self._records().append((key, value))
+
+    def flush(self) -> None:
+        """See Publisher."""
+        records = self._records()
+        try:
+            with self._one_at_a_time:
+                for key, value in records:
+                    self._publisher.publish(key, value)
+                self._publisher.flush()
+        except SinkError as error:
+            self.failed = self.failed or error
+            raise
+        finally:
+            records.clear()
+
+    def close(self) -> None:
+        """Its owner closes it."""
+
+    def _records(self) -> list[tuple[str, bytes]]:
+        if not hasattr(self._waiting, "records"):
+            self._waiting.records = []
+        found: list[tuple[str, bytes]] = self._waiting.records
+        return found
+
+
+def collect_all(clusters: Sequence[PulsarSettings], settings: CollectorSettings, publisher: Publisher, stop: Stop, say: Say) -> None:
+    """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
+
+    Raises SinkError when the telemetry topic fails.
+    """
+    if len(clusters) == 1:
+        with opened(clusters[0], settings, stop.wait) as source:
+            say(f"{source.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
+            passes(source.collector(publisher), settings.pass_interval_ms / 1000, stop, say)
+        return
+    shared = SharedPublisher(publisher)
+    threads = [
+        threading.Thread(target=_again_and_again, args=(cluster, settings, shared, stop, say), name=f"collect-{cluster.cluster}")
+        for cluster in clusters
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        # In pieces, so that signals are heard.
+        while thread.is_alive():
+            thread.join(0.2)
+    if shared.failed is not None:
+        raise shared.failed
+
+
+def passes(collector: Collector, interval_s: float, stop: Stop, say: Say) -> None:
+    """Pass after pass, begun at even intervals. Raises what `Collector.step` raises."""
+    due = time.monotonic()
+    while not stop.is_set():
+        began = time.monotonic()
+        _tell(collector.step(), time.monotonic() - began, say)
+        # After a pass that took too long the next one begins at once; those that were missed are not made up for.
+        due = max(due + interval_s, time.monotonic())
+        stop.wait(due - time.monotonic())
+
+
+def _again_and_again(cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say) -> None:
+    def named(sentence: str) -> None:
+        say(f"{cluster.cluster}: {sentence}")
+
+    while not stop.is_set():
+        try:
+            with opened(cluster, settings, stop.wait) as source:
+                named(f"{len(source.brokers)} brokers, {source.manager} load manager")
+                passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, named)
+        except RebalancerError as error:
+            if shared.failed is not None:
+                stop.set()
+                return
+            named(f"warning: {error}")
+            stop.wait(settings.pass_interval_ms / 1000)
+
+
+def _tell(told: Told, took_s: float, say: Say) -> None:
+    if told.done is not None:
+        done = told.done
+        missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""
+        policies = ", policies changed" if told.policies else ""
+        answered, asked = len(done.answered), len(done.answered) + len(done.missing)
+        say(f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} s{policies}{missing}")
+    for complaint in told.complaints:
+        say(f"warning: {complaint}")

@@ -1,0 +1,131 @@
+"""One settings file and one process for several clusters: none hides or delays another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.collect.several import collect_all
+from cli.settings.load import Settings, load
+from sinks.topics import open_publisher
+from sinks.wire import decode
+from strategies.errors import SettingsError, SinkError
+from strategies.model import Sweep
+from tests.control_topic import Control
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.unit.command_line import rebalancer
+from tests.unit.test_collector import REPORT
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def east() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(name="east", report=REPORT), 2) as running:
+        yield running
+
+
+@pytest.fixture
+def west() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(name="west", report=REPORT), 3) as running:
+        yield running
+
+
+def settings_file(folder: Path, **clusters: str) -> Path:
+    """[pulsar] for all, and one table for each cluster with its address."""
+    file = folder / "settings.toml"
+    tables = "".join(f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items())
+    file.write_text(f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n[collector]\npass_interval_ms = 100\n{tables}", "utf-8")
+    return file
+
+
+def complaints(folder: Path, text: str) -> list[str]:
+    file = folder / "wrong.toml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load(file)
+    return caught.value.complaints
+
+
+def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
+    one, two = load(settings_file(tmp_path, east="http://a:1", west="http://b:1")).clusters
+    assert [(cluster.cluster, cluster.admin_urls, cluster.attempts) for cluster in (one, two)] == [
+        ("east", "http://a:1", 1),
+        ("west", "http://b:1", 1),
+    ]
+
+
+def test_without_names_it_is_the_one_of_pulsar() -> None:
+    settings = load(None, {}, ["pulsar.cluster=c"])
+    assert settings.clusters == (settings.pulsar,)
+
+
+def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
+    found = complaints(tmp_path, '[clusters.east]\nattempts = 0\n[clusters.west]\nadmin_url = "http://b:1"\n')
+    assert found[0].startswith("clusters.east.attempts: must be at least 1, got 0")
+    assert found[1].startswith("clusters.west.admin_url: unknown setting; did you mean pulsar.admin_urls?")
+
+
+def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sweep], list[str]]:
+    """The sweeps, and what was said, when each cluster that answers has made so many passes."""
+    stop, said = threading.Event(), []
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        if all(sum(one.startswith(f"{name}: pass") for one in said) >= until for name in ("east", "west")):
+            stop.set()
+
+    with closing(open_publisher(control.uri("telemetry"))) as publisher:
+        collect_all(settings.clusters, settings.collector, publisher, stop, say)
+    records = [decode(value, b"") for value in control.read("telemetry")]
+    return [record for record in records if isinstance(record, Sweep)], said
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_others_go_on(
+    east: FakePulsar, west: FakePulsar, tmp_path: Path
+) -> None:
+    settings = load(settings_file(tmp_path, dead=NOBODY, east=east.admin_urls, west=west.admin_urls))
+
+    sweeps, said = collected(settings, Control(tmp_path), until=3)
+
+    assert {sweep.cluster: len(sweep.brokers) for sweep in sweeps} == {"east": 2, "west": 3}
+    assert sum(sentence.startswith("dead: warning: ") for sentence in said) >= 2
+
+
+class Full:
+    """A topic that takes nothing."""
+
+    def publish(self, key: str, value: bytes) -> None: ...
+
+    def flush(self) -> None:
+        raise SinkError("the disk is full")
+
+    def close(self) -> None: ...
+
+
+def test_a_topic_that_fails_ends_all(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
+    settings = load(settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls))
+    with pytest.raises(SinkError, match="the disk is full"):
+        collect_all(settings.clusters, settings.collector, Full(), threading.Event(), lambda _: None)
+
+
+def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:
+    file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY, west=west.admin_urls)
+    looked = rebalancer("collect", "--once", "--json", "--config", file)
+    assert looked.code == 1, "one of them failed"
+    told = looked.json["clusters"]
+    assert [(one["cluster"], len(one.get("brokers", ()))) for one in told] == [("east", 2), ("dead", 0), ("west", 3)]
+    assert "does not accept connections" in told[1]["error"]
+    table = rebalancer("collect", "--once", "--config", file)
+    assert all(broker in table.out for broker in [*east.cluster.brokers, *west.cluster.brokers])
+
+
+def test_doctor_says_of_which_cluster_it_speaks(east: FakePulsar, tmp_path: Path) -> None:
+    file = settings_file(tmp_path, east=east.admin_urls, dead=NOBODY)
+    found = {one["check"]: one["status"] for one in rebalancer("doctor", "--no-spark-start", "--json", "--config", file).json["findings"]}
+    assert (found["east: brokers"], found["dead: cluster"]) == ("ok", "fail")
