@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "conformance": "Compare decisions with those of Pulsar's own classes.",
     "topics": "Make the Kafka topics that the settings name.",
     "jars": "Fetch the jars that Spark needs for Kafka topics.",
+    "ship": "Pack the Python packages that Spark's workers elsewhere need.",
     "config": "Show or check settings, or print their JSON Schema.",
     "doctor": "Check what the job needs on this machine.",
 }

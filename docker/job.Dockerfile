@@ -14,7 +14,9 @@ COPY sinks sinks
 COPY streaming streaming
 COPY simulation simulation
 COPY cli cli
-RUN pip install --no-cache-dir --no-deps .
+# The jars of Spark's Kafka connector have the digests of the lock; a container then needs no network for them.
+RUN pip install --no-cache-dir --no-deps . \
+    && rebalancer jars fetch /opt/rebalancer/jars
 
 FROM python:3.11.13-slim-bookworm
 # Debian keeps only the newest build of a version, so a pinned one could not be installed tomorrow. procps: the health check's pgrep.
@@ -29,7 +31,8 @@ COPY docker/rebalancer.toml /etc/pulsar-rebalancer/rebalancer.toml
 # Spark's workers must run the interpreter that has the same packages as the driver.
 ENV PATH=/opt/rebalancer/bin:$PATH \
     PYSPARK_PYTHON=/opt/rebalancer/bin/python \
-    PYSPARK_DRIVER_PYTHON=/opt/rebalancer/bin/python
+    PYSPARK_DRIVER_PYTHON=/opt/rebalancer/bin/python \
+    REBALANCER_JARS__FOLDER=/opt/rebalancer/jars
 USER 10001
 WORKDIR /var/lib/pulsar-rebalancer
 VOLUME /var/lib/pulsar-rebalancer

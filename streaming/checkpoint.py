@@ -26,9 +26,11 @@ from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"
 SPARK_LOG = "spark.log"
+#: Our packages, as Spark's workers on other machines get them.
+CODE = "pulsar-rebalancer-py-files.zip"
 _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
-_OURS = (GUARD, SPARK_LOG, _DRAFT, _LOCK)
+_OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
 #: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
 COLUMNS_VERSION = 2
@@ -59,7 +61,8 @@ def checkpoint_folder(job: JobSettings) -> Path:
     text = job.checkpoint
     parts = urlsplit(text)
     if parts.scheme not in ("", "file") or not text:
-        raise SettingsError([f"job.checkpoint: {text!r} is not a folder of this machine; write a path or file:///folder"])
+        shared = "on a Spark cluster, one that all workers share; object stores and HDFS cannot hold a checkpoint"
+        raise SettingsError([f"job.checkpoint: {text!r} is not a folder of this machine; write a path or file:///folder ({shared})"])
     return Path(unquote(parts.path) if parts.scheme else text).absolute()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +44,11 @@ _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
     ("not present in metadata", errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
     ("kafka.common.errors.TimeoutException", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
 )
+#: Signs that the workers' Python is not ours → what to do.
+_PYTHON: tuple[tuple[str, str], ...] = (
+    ("PYTHON_VERSION_MISMATCH", "the workers run another minor version of Python than this program"),
+    ("Cannot run program", "a worker has no such Python"),
+)
 _PYTHON_ERROR = re.compile(r"^((?:\w+\.)*(\w*(?:Error|Exception|InUse|Timeout|Rejected))): (.+)$", re.MULTILINE)
 #: Errors that only carry others.
 _WRAPPERS = ("pyspark.", "py4j.")
@@ -76,6 +82,13 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     for sign, refused, sentence in _KAFKA:
         if sign in str(error):
             return refused(f"{sentence}; then start the job again, it goes on where it stopped (all that Spark said is in {spark_log})")
+    for sign, sentence in _PYTHON:
+        if sign in str(error):
+            name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            return JobError(
+                f"{sentence}: install {name} on every worker, or name the one they have in the environment variable "
+                f"PYSPARK_PYTHON (all that Spark said is in {spark_log})"
+            )
     name, text = _cause(str(error))
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, RebalancerError) and kind is not errors.SettingsError and kind is not errors.WireError:
@@ -93,4 +106,5 @@ def _cause(text: str) -> tuple[str, str]:
     if theirs:
         path, name, sentence = theirs[-1].groups()
         return name, sentence if path.startswith("strategies.") else f"{name}: {sentence}"
-    return "", next(iter(text.strip().splitlines()), "no reason given")[:500]
+    lines = (line.removeprefix(": ") for line in text.strip().splitlines() if not line.startswith("An error occurred while calling"))
+    return "", next(lines, "no reason given")[:500]

@@ -23,7 +23,7 @@ from sinks.signing import signing_key
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
-from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint import GUARD, SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoder
 from streaming.failures import again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
@@ -33,6 +33,7 @@ from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
+from streaming.workers import check_workers, is_local
 from streaming.written import KINDS, Written, counted
 
 #: Topics that the job itself reads or writes.
@@ -152,6 +153,8 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:
     outputs = OutputTopics(open_output(run.job), stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
+    if not is_local(run.job.master):
+        check_workers(spark, run.folder / GUARD, stop.event)
     listener = ProgressListener(report)
     spark.streams.addListener(listener)
     try:
@@ -176,7 +179,8 @@ def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: th
 def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQuery:
     job = run.job
     rows = counted(decided(_telemetry(spark, job), job, run.engine)).writeStream.outputMode("update").foreachBatch(outputs)
-    rows = rows.option("checkpointLocation", str(run.folder))
+    # Without the scheme it would lie on whatever file system Hadoop's settings call the default.
+    rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:
         return rows.trigger(availableNow=True).start()
     return rows.trigger(processingTime=f"{job.trigger_ms} milliseconds").start()

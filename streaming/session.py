@@ -6,11 +6,11 @@ Why these values: measured with PySpark 4.2.0 on two cores; the comments say wha
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from strategies.errors import RebalancerError
 from streaming.connector import connector_settings
 from streaming.settings import JobSettings, uses_kafka
+from streaming.workers import is_local, send_code, worker_environment, worker_settings
 
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
-_PROJECT = Path(__file__).resolve().parents[1]
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -37,15 +37,18 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
     Raises SparkStartError.
     """
     conf = SparkConf(loadDefaults=True)
-    for key, value in {**_process_settings(job, short), **query_settings(job), **_jars(job)}.items():
+    for key, value in {**_process_settings(job, short), **query_settings(job), **worker_settings(job), **_jars(job)}.items():
         conf.set(key, value)
     spark_log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _environment(_worker_environment(job.master)):
+        with _environment(worker_environment(job)):
             if SparkContext._gateway is None:
                 _launch(conf, spark_log, keep_open)
-            return SparkSession(SparkContext.getOrCreate(conf))
-    except (PySparkException, OSError) as error:
+            session = SparkSession(SparkContext.getOrCreate(conf))
+            if not is_local(job.master):
+                send_code(session, spark_log.parent)
+            return session
+    except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(
             f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is installed (`java -version`, JAVA_HOME); "
             f"what Spark said is in {spark_log}; `rebalancer doctor` looks for the usual causes"
@@ -92,7 +95,7 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
     }
-    if _is_local(job.master):
+    if is_local(job.master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings
 
@@ -109,15 +112,6 @@ def _java_options(short: bool) -> Iterator[str]:
     if short:
         # The second compiler does not pay within two minutes: half the CPU until the first batches.
         yield "-XX:TieredStopAtLevel=1"
-
-
-def _worker_environment(master: str) -> Mapping[str, str]:
-    """Workers run this very Python on this machine; elsewhere what PYSPARK_PYTHON names. This project must be importable there."""
-    path = os.environ.get("PYTHONPATH")
-    environment = {"PYTHONPATH": f"{_PROJECT}{os.pathsep}{path}" if path else str(_PROJECT)}
-    if _is_local(master):
-        return environment | {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    return environment | {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
@@ -141,10 +135,6 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[key]
             else:
                 os.environ[key] = value
-
-
-def _is_local(master: str) -> bool:
-    return master.startswith("local")
 
 
 def _first_line(error: BaseException) -> str:

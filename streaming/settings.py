@@ -42,6 +42,9 @@ class JobSettings:
         int, Setting("Partitions of the state; clusters are spread over them. Cannot be changed later", ge=1, le=1_000)
     ] = 1
     master: Annotated[str, Setting("Where Spark runs: local[threads,task attempts], spark://…, k8s://…")] = "local[2,3]"
+    environment: Annotated[
+        str, Setting("Archive with the Python packages for workers elsewhere (rebalancer ship); empty = they are installed there")
+    ] = ""
     driver_memory: Annotated[str, Setting("Heap of Spark's driver, as Java writes it (1g, 800m)")] = "1g"
     start_attempts: Annotated[int, Setting("How often a start is tried when Spark's Python workers do not answer", ge=1, le=20)] = 3
     segment_bytes: Annotated[

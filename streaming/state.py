@@ -90,7 +90,7 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
 
 
 def _rows(spark: SparkSession, folder: Path, variable: str) -> list[Any]:
-    return spark.read.format("statestore").option("path", str(folder)).option("stateVarName", variable).load().collect()
+    return spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", variable).load().collect()
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +61,10 @@ def eager(strategy: str) -> EngineSettings:
 class RealJob:
     """Topics, checkpoint and settings below one folder; at most one process at a time. Leaving the context kills what still runs."""
 
-    def __init__(self, folder: Path, strategy: str = "threshold", max_records_per_batch: int = 5_000) -> None:
+    def __init__(
+        self, folder: Path, strategy: str = "threshold", max_records_per_batch: int = 5_000, environment: Mapping[str, str] = {}
+    ) -> None:
+        """`environment` is added to that of the process."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.engine = eager(strategy)
@@ -75,6 +78,7 @@ class RealJob:
             f"job.max_records_per_batch={max_records_per_batch}",
             *(f"topics.{name}={file_topic_uri(folder / name)}" for name in TOPICS),
         )
+        self._environment = {**_environment(), **environment}
         self._mark = uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
         self._aimed_at: set[int] = set()
@@ -106,7 +110,7 @@ class RealJob:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "cli.main", "run", *arguments, *more],
                 cwd=PROJECT,
-                env=_environment() | {_MARK: self._mark},
+                env=self._environment | {_MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -130,6 +134,11 @@ class RealJob:
             if time.monotonic() > deadline:
                 raise JobEnded(f"nothing for {seconds:g} s; its last words: {self._last_words()}")
             time.sleep(0.002)
+
+    @property
+    def running(self) -> bool:
+        """Whether the last start has not ended yet."""
+        return self._process is not None and self._process.poll() is None
 
     def aim(self) -> set[int]:
         """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""
@@ -156,8 +165,8 @@ class RealJob:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without settings of the rebalancer, and with a Java for short runs."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+    """Ours, without settings of the rebalancer and the workers' Python, and with a Java for short runs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("REBALANCER_", "PYSPARK_"))}
     return kept | {"JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {_SHORT_RUN}".strip()}
 
 

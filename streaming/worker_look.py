@@ -1,0 +1,33 @@
+"""What a worker of Spark says about itself. Imports nothing that a worker could lack."""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+#: What our own packages import on a worker; `rebalancer ship` packs more, because these have needs of their own.
+_NEEDED = ("numpy", "msgspec", "orjson", "pandas", "pyarrow", "google.protobuf")
+
+
+class Seen(NamedTuple):
+    """The worker's host, the packages it lacks, and whether it sees the file it was asked for."""
+
+    host: str
+    missing: tuple[str, ...]
+    sees_file: bool
+
+
+def look(file: str) -> Seen:
+    """Run by a worker."""
+    return Seen(socket.gethostname(), tuple(_missing()), Path(file).is_file())
+
+
+def _missing() -> Iterator[str]:
+    for name in _NEEDED:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            yield name

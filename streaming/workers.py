@@ -1,0 +1,136 @@
+"""What Spark's workers on other machines need: a Python, packages, our code, and the checkpoint's folder; and whether they have it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from strategies.errors import SettingsError
+from streaming.checkpoint import CODE, SPARK_LOG
+from streaming.failures import JobError, explain
+from streaming.settings import JobSettings
+from streaming.shipping import SHIPPED, check_environment, python_name, write_zip
+from streaming.worker_look import Seen, look
+
+_PROJECT = Path(__file__).resolve().parents[1]
+#: Where an archive of packages is unpacked, in the folder a worker runs in.
+_UNPACKED = "rebalancer-environment"
+_WORKERS_COME_S = 120.0
+_LOOKS = 8
+
+
+def is_local(master: str) -> bool:
+    """Whether the workers are threads and processes of this machine."""
+    return master.startswith("local")
+
+
+def worker_settings(job: JobSettings) -> Mapping[str, str]:
+    """Settings with which workers unpack the archive of packages, where there is one. Raises SettingsError for one that does not fit."""
+    if is_local(job.master) or not job.environment:
+        return {}
+    scheme = urlsplit(job.environment).scheme
+    if scheme in ("", "file"):
+        archive = Path(job.environment.removeprefix("file://")).absolute()
+        check_environment(archive)
+        return _unpacked(f"file://{archive}")
+    return _unpacked(job.environment)
+
+
+def worker_environment(job: JobSettings) -> Mapping[str, str]:
+    """Environment of the driver's Java, which decides what Python is called.
+
+    On this machine: this very Python. Elsewhere: what PYSPARK_PYTHON names; without it, where packages come in an archive, python3.x
+    on the worker's PATH, otherwise this one's path. The name is used beside the driver too, so that it must lead to our packages here.
+    """
+    ours = [str(_PROJECT), *(path for path in (os.environ.get("PYTHONPATH"),) if path)]
+    if is_local(job.master):
+        here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        return {"PYTHONPATH": os.pathsep.join(ours), **here}
+    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    named = os.environ.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
+    return {
+        "PYTHONPATH": os.pathsep.join([*ours, *packages]),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": named,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def send_code(session: SparkSession, folder: Path) -> None:
+    """Our packages as they are here, for all workers: whatever version they have installed, they run this one.
+
+    Workers fetch the zip as they come; it stays in `folder`.
+    """
+    if not _PROJECT.is_dir():
+        return  # we came in a zip ourselves, which Spark has sent already
+    file = folder / CODE
+    write_zip(file, _PROJECT, SHIPPED)
+    before = list(sys.path)
+    session.sparkContext.addPyFile(str(file))
+    sys.path[:] = before  # beside the driver, the zip would only hide the folder it was made of
+
+
+def check_workers(session: SparkSession, known: Path, stop: threading.Event, patience_s: float = _WORKERS_COME_S) -> None:
+    """Waits for the first worker, then asks whether all that are there have our packages and see the file `known`.
+
+    Raises JobError when none comes in `patience_s`, SettingsError with a complaint for each worker that lacks something. Returns early
+    when `stop` is set.
+    """
+    if not _some_worker(session, stop, patience_s):
+        return
+    file = str(known)
+    try:
+        seen = session.sparkContext.parallelize(range(_LOOKS), _LOOKS).mapPartitions(lambda _: [look(file)]).collect()
+    except (PySparkException, Py4JError) as error:
+        raise explain(error, known.with_name(SPARK_LOG)) from error
+    complaints = list(_complaints(set(seen), known))
+    if complaints:
+        raise SettingsError(complaints)
+
+
+def _unpacked(archive: str) -> Mapping[str, str]:
+    return {"spark.archives": f"{archive}#{_UNPACKED}", "spark.executorEnv.PYTHONPATH": _UNPACKED}
+
+
+def _some_worker(session: SparkSession, stop: threading.Event, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while not stop.is_set():
+        try:
+            # The driver counts as one.
+            if session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 1:
+                return True
+        except Py4JError as error:
+            raise JobError(
+                f"{session.sparkContext.master} does not answer, and Spark has given up: check job.master, and that it runs"
+            ) from error
+        if time.monotonic() >= deadline:
+            raise JobError(
+                f"no worker of {session.sparkContext.master} took the job within {patience_s:g} s: look at the master's page whether there "
+                "are workers with cores and memory left (spark.executor.memory, spark.cores.max), and whether they reach this machine by "
+                "the name it gives (spark.driver.host)"
+            )
+        stop.wait(0.1)
+    return False
+
+
+def _complaints(seen: Iterable[Seen], known: Path) -> Iterator[str]:
+    for one in sorted(seen):
+        if one.missing:
+            yield (
+                f"job.environment: the Python of worker {one.host} has no {', '.join(one.missing)}: pack what it needs with "
+                "`rebalancer ship FILE.tar.gz` and name the file as job.environment, or install the same packages there"
+            )
+        if not one.sees_file:
+            yield (
+                f"job.checkpoint: worker {one.host} does not see {known}: name a folder that the driver and all workers share under "
+                "the same path (NFS, say)"
+            )

@@ -1,0 +1,139 @@
+"""A Spark standalone cluster on loopback: a master and workers, each a process and a folder of its own; a worker can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from tests.servers.jvm import dying_with_us, eventually, free_ports, java
+
+_READY_S = 120.0
+_HOST = "127.0.0.1"
+_MARK = "TESTS_SPARK_PROCESS"
+_LEAN = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k"
+#: Executors of one core and a heap as small as Spark allows.
+_DEFAULTS = """
+spark.executor.memory 512m
+spark.executor.cores 1
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+"""
+
+
+@dataclass
+class SparkProcess:
+    """A master or a worker. What a worker starts, executors and their Python, carries its mark and dies with it."""
+
+    name: str
+    folder: Path
+    words: tuple[str, ...]
+    ready: str
+    environment: Mapping[str, str]
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Returns when the log says that it is ready."""
+        self.folder.mkdir()
+        command = [*dying_with_us(), str(Path(pyspark.__file__).parent / "bin/spark-class"), *self.words]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=self._environment(), start_new_session=True
+            )
+        eventually(self._is_ready, _READY_S, f"{self.name} was not ready in time, see {self._log}")
+
+    def kill(self) -> int:
+        """SIGKILL to the process and to all that it has started; how many processes that were."""
+        process, self._process = self._process, None
+        killed: set[int] = set()
+        if process is not None:
+            process.kill()
+            process.wait()
+            killed.add(process.pid)
+        while found := self.started():
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= found
+        return len(killed)
+
+    def started(self) -> set[int]:
+        """Living processes that carry the mark of this one."""
+        wanted, found = f"{_MARK}={self.folder}\0".encode(), set()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if wanted in (entry / "environ").read_bytes():
+                        found.add(int(entry.name))
+        return found
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "process.log"
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_", "VIRTUAL_"))}
+        own = {
+            _MARK: str(self.folder),
+            "SPARK_LOCAL_DIRS": str(self.folder),
+            "SPARK_DAEMON_MEMORY": "192m",
+            # Executors read it too: nothing of theirs is left when they are killed.
+            "JDK_JAVA_OPTIONS": f"{_LEAN} -Djava.io.tmpdir={self.folder}",
+        }
+        return {**inherited, **self.environment, **own}
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        text = self._log.read_text(errors="replace")
+        assert self._process.poll() is None, f"{self.name} ended by itself: {text[-2000:]}"
+        return self.ready in text
+
+
+@dataclass(frozen=True)
+class SparkCluster:
+    """`url`: for --master; `environment`: what a driver needs beside it."""
+
+    url: str
+    workers: tuple[SparkProcess, ...]
+    environment: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
+    """A master and workers of one core each, whose Python has no packages at all; all killed at the end."""
+    port, page, *pages = free_ports(2 + workers)
+    conf = folder / "conf"
+    conf.mkdir(parents=True)
+    (conf / "spark-defaults.conf").write_text(_DEFAULTS)
+    bare = str(Path(sys.base_prefix) / "bin")
+    environment = {"SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": _HOST}
+    on_servers = {**environment, "PATH": os.pathsep.join((bare, str(Path(java()).parent), os.defpath))}
+    master = SparkProcess(
+        "master",
+        folder / "master",
+        ("org.apache.spark.deploy.master.Master", "--host", _HOST, "--port", str(port), "--webui-port", str(page)),
+        "I have been elected leader",
+        on_servers,
+    )
+    url = f"spark://{_HOST}:{port}"
+    started = [master, *(_worker(folder / f"worker-{number}", url, webui, on_servers) for number, webui in enumerate(pages, 1))]
+    try:
+        for process in started:
+            process.start()
+        yield SparkCluster(url, tuple(started[1:]), environment)
+    finally:
+        for process in started:
+            process.kill()
+
+
+def _worker(folder: Path, url: str, page: int, environment: Mapping[str, str]) -> SparkProcess:
+    own = ("--host", _HOST, "--webui-port", str(page), "--cores", "1", "--memory", "600m", "--work-dir", str(folder / "work"))
+    words = ("org.apache.spark.deploy.worker.Worker", *own, url)
+    return SparkProcess(folder.name, folder, words, "Successfully registered with master", environment)

@@ -1,0 +1,92 @@
+"""The job on a Spark standalone cluster: what it sends to workers is all they need, and one of them may die."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from streaming.shipping import python_name, write_environment
+from tests.faults.kill_job import newest_batch
+from tests.faults.real_job import TOPICS, JobEnded, RealJob, recording
+from tests.faults.topics import compare
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import put, values
+from tests.servers.spark_cluster import SparkCluster, spark_cluster
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
+RECORDINGS = ("modular-broker-joins", "modular-broker-killed")
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `rebalancer ship` writes."""
+    file = tmp_path_factory.mktemp("shipped") / "environment.tar.gz"
+    write_environment(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("spark-cluster"), workers=2) as started:
+        yield started
+
+
+def ten_clusters() -> list[bytes]:
+    """Two recordings five times over, each copy under a name of its own, record by record beside each other."""
+    copies = [renamed(RECORDINGS[number % 2], f"cluster-{number}") for number in range(10)]
+    return [line for together in zip_longest(*copies) for line in together if line is not None]
+
+
+def renamed(name: str, cluster: str) -> list[bytes]:
+    lines = recording(name)
+    before = json.dumps(json.loads(lines[0])["cluster"]).encode()
+    return [line.replace(b'"cluster":' + before, f'"cluster":"{cluster}"'.encode()) for line in lines]
+
+
+def by_cluster(records: Sequence[bytes]) -> list[bytes]:
+    """Clusters lie in several partitions: their order among each other says nothing, that within each does."""
+    return sorted(records, key=lambda record: json.loads(record)["cluster"])
+
+
+def test_workers_without_our_packages_are_named_with_what_to_do(cluster: SparkCluster, tmp_path: Path) -> None:
+    bare = {**cluster.environment, "PYSPARK_PYTHON": python_name()}
+    with RealJob(tmp_path / "job", environment=bare) as job:
+        job.publish([b"{}"])
+        job.start("--drain", "--master", cluster.url)
+        with pytest.raises(JobEnded):
+            job.wait_until(lambda: False, seconds=300)
+        told = job.log.read_text()
+    sentence = r"^error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack what it needs with `rebalancer ship"
+    assert re.search(sentence, told, re.MULTILINE)
+    assert "Traceback" not in told
+
+
+def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_replay(
+    cluster: SparkCluster, environment: Path, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    lines = ten_clusters()
+    uris = {name: kafka.topic(f"ten-clusters-{name}", 4) for name in TOPICS}
+    put(uris["telemetry"], lines)
+    words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
+    words += ["--master", cluster.url, "--set", f"job.environment={environment}", "--set", "job.shuffle_partitions=2"]
+    with RealJob(tmp_path / "job", max_records_per_batch=250, environment=cluster.environment) as job:
+        loop = PlainLoop(job.engine)
+        rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
+        expected = {kind: by_cluster([row.value for row in rows if row.kind == kind]) for kind in ("commands", "rounds")}
+        job.start("--drain", *words)
+        job.wait_until(lambda: newest_batch(job.checkpoint) >= 3, seconds=300)
+        killed = cluster.workers[0].kill()
+        done = len(set(values(uris["rounds"])))
+        job.wait_until(lambda: not job.running, seconds=300)
+    assert killed >= 3  # the worker, its executor, the executor's Python
+    assert done < len(expected["rounds"])
+    assert {json.loads(command)["cluster"] for command in expected["commands"]} == {f"cluster-{number}" for number in range(10)}
+    for kind, wanted in expected.items():
+        assert compare(kind, by_cluster(values(uris[kind])), wanted).faults == ()

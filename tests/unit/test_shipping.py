@@ -1,0 +1,81 @@
+"""What travels to Spark's workers fits the Python that sends it, or is refused with the next step."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from strategies.errors import SettingsError
+from streaming.shipping import check_environment, needed_distributions, python_name, read_manifest, write_environment
+from tests.unit.command_line import rebalancer
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def archive(folder: Path, python: str = HERE, **versions: str) -> Path:
+    """An archive that says it holds what is installed here, but for `versions`; it holds nothing."""
+    packages = {name: one.version for name, one in needed_distributions().items()} | versions
+    return archive_of(folder, "rebalancer-environment.json", {"v": 1, "python": python, "platform": "any", "packages": packages})
+
+
+def archive_of(folder: Path, name: str, tree: Mapping[str, object]) -> Path:
+    text, entry = json.dumps(tree).encode(), tarfile.TarInfo(name)
+    entry.size = len(text)
+    file = folder / "environment.tar.gz"
+    with tarfile.open(file, "w:gz") as made:
+        made.addfile(entry, io.BytesIO(text))
+    return file
+
+
+def test_an_archive_of_the_same_packages_fits(tmp_path: Path) -> None:
+    check_environment(archive(tmp_path))
+    packages = read_manifest(archive(tmp_path)).packages
+    assert packages["numpy"] == metadata.version("numpy")
+    assert {"pandas", "pyarrow", "msgspec", "protobuf", "pytz"} <= packages.keys()
+    assert {"pyspark", "py4j", "pulsar-rebalancer", "pytest"} & packages.keys() == set()
+
+
+def test_an_archive_of_another_python_or_of_other_versions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        check_environment(archive(tmp_path, python="3.9", numpy="1.0"))
+    assert refused.value.complaints == [
+        f"job.environment: {tmp_path}/environment.tar.gz holds Python 3.9, here {HERE}; numpy 1.0, here {metadata.version('numpy')}: "
+        f"make it anew with: rebalancer ship {tmp_path}/environment.tar.gz"
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x1f\x8b\x08\x00"])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "environment.tar.gz"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match="is no archive of this program; make one with: rebalancer ship"):
+        check_environment(file)
+
+
+def test_an_archive_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is no archive of this program"):
+        check_environment(archive_of(tmp_path, "readme.json", {}))
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"gone\.tar\.gz is not there; make it with: rebalancer ship"):
+        check_environment(tmp_path / "gone.tar.gz")
+
+
+def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = rebalancer("ship", str(tmp_path / "environment.rar"))
+    assert (told.code, "must end with .tar.gz" in told.err) == (2, True)
+    with pytest.raises(SettingsError, match="cannot be written"):
+        write_environment(tmp_path / "file" / "environment.tar.gz")
+
+
+def test_the_workers_python_is_named_by_its_minor_version() -> None:
+    assert python_name() == f"python{HERE}"
