@@ -45,21 +45,21 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     return _unpacked(job.environment)
 
 
-def worker_environment(job: JobSettings) -> Mapping[str, str]:
+def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     """Environment of the driver's Java, which decides what Python is called.
 
     On this machine: this very Python. Elsewhere: what PYSPARK_PYTHON names; without it, where packages come in an archive, python3.x
     on the worker's PATH, otherwise this one's path. The name is used beside the driver too, so that it must lead to our packages here.
     """
-    ours = [str(_PROJECT), *(path for path in (os.environ.get("PYTHONPATH"),) if path)]
+    ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
     if is_local(job.master):
         here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         return {"PYTHONPATH": os.pathsep.join(ours), **here}
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    named = os.environ.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
+    named = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
     return {
         "PYTHONPATH": os.pathsep.join([*ours, *packages]),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), outer.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": named,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

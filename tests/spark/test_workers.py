@@ -1,0 +1,65 @@
+"""What a driver expects of Spark's workers on other machines, and what it says when they do not come."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streaming.failures import JobError, explain
+from streaming.settings import JobSettings
+from streaming.shipping import python_name
+from streaming.worker_look import look
+from streaming.workers import check_workers, worker_environment, worker_settings
+
+pytestmark = pytest.mark.spark
+CLUSTER = JobSettings(master="spark://master:7077")
+
+
+def test_on_this_machine_workers_are_this_python() -> None:
+    assert worker_environment(JobSettings())["PYSPARK_PYTHON"] == sys.executable
+    assert worker_settings(JobSettings(environment="/nowhere/environment.tar.gz")) == {}
+
+
+def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
+    shipped = JobSettings(master="spark://master:7077", environment="https://files.example/environment.tar.gz")
+    assert worker_settings(shipped)["spark.archives"].startswith("https://files.example/environment.tar.gz#")
+    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PYSPARK_PYTHON"] == python_name()
+    assert worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})["PYSPARK_PYTHON"] == "/opt/python"
+    assert worker_environment(CLUSTER, {})["PYSPARK_PYTHON"] == sys.executable
+    assert worker_environment(shipped, {"PATH": "/usr/bin"})["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
+    """A session of this machine has no workers but itself."""
+    with pytest.raises(JobError, match=r"no worker of local.* took the job within 0 s: look at the master's page"):
+        check_workers(spark, tmp_path / "rebalancer.json", threading.Event(), patience_s=0)
+
+
+def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
+    stopped = threading.Event()
+    stopped.set()
+    check_workers(spark, tmp_path / "rebalancer.json", stopped)
+
+
+def test_a_worker_says_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "rebalancer.json").touch()
+    assert look(str(tmp_path / "rebalancer.json"))[1:] == ((), True)
+    assert not look(str(tmp_path / "elsewhere.json")).sees_file
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "the workers run another minor version of Python"),
+        ('Cannot run program "python3.11": error=2, No such file', "a worker has no such Python"),
+    ],
+)
+def test_another_python_is_told_with_the_one_that_is_needed(told: str, sentence: str) -> None:
+    error = explain(RuntimeError(told), Path("spark.log"))
+    assert str(error).startswith(f"{sentence}")
+    assert f"install {python_name()} on every worker" in str(error)
