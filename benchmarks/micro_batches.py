@@ -24,7 +24,8 @@ from streaming.job import run_job
 from streaming.listener import BatchProgress
 from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings, Topics
-from streaming.sources.file_topic import RECORDS, FileTopicSource, Source
+from streaming.sources.file_topic import FileTopicSource, Source
+from streaming.sources.records import RECORDS
 
 PASS_THROUGH = "pass-through"
 DECODING = "pass-through that decodes"

@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
     "shadow": "Compare our decisions with the moves that Pulsar's own shedder made meanwhile.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",
-    "topics": "Make the Kafka topics that the settings name.",
+    "topics": "Make the topics on Kafka and Pulsar that the settings name.",
     "jars": "Fetch the jars that Spark needs for Kafka topics.",
     "ship": "Pack the Python packages that Spark's workers elsewhere need.",
     "config": "Show or check settings, or print their JSON Schema.",

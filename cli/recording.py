@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.stopping import Stop
-from sinks.kafka_settings import KafkaSettings
 from sinks.recording import write_recording
-from sinks.topics import Reader, open_reader
+from sinks.topics import Reader, TopicAccess, open_reader
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _LOOK_EVERY_S = 0.2
@@ -70,13 +69,13 @@ def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[byt
 
 
 def as_line(value: bytes) -> bytes:
-    """A record as one line: on Kafka it may hold newlines, which mean nothing between the parts of a JSON object."""
+    """A record as one line: on Kafka or Pulsar it may hold newlines, which mean nothing between the parts of a JSON object."""
     return value.replace(b"\n", b" ")
 
 
-def topic_lines(uri: str, kafka: KafkaSettings) -> Iterator[bytes]:
+def topic_lines(uri: str, access: TopicAccess) -> Iterator[bytes]:
     """The records that a topic holds now, as the lines of a recording. Raises SettingsError and SinkError, at once if it cannot open."""
-    reader = open_reader(uri, kafka)
+    reader = open_reader(uri, access)
 
     def lines() -> Iterator[bytes]:
         with closing(reader):

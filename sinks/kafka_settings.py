@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_secret
+from sinks.start import start_complaints
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 
@@ -101,27 +101,10 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
         _optional(settings.key_file if ssl else "", "kafka.key_file", complaints),
         _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints),
     ]
-    _check_start(settings, complaints)
+    complaints += start_complaints("kafka.start", settings.start)
     if complaints:
         raise SettingsError(complaints)
     return KafkaAccess(settings, *read)
-
-
-def start_timestamp_ms(settings: KafkaSettings) -> int | None:
-    """`kafka.start` as milliseconds since 1970; None for earliest and latest. Raises ValueError."""
-    if settings.start in ("earliest", "latest"):
-        return None
-    if settings.start.isdecimal():
-        return int(settings.start)
-    moment = datetime.fromisoformat(settings.start)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _check_start(settings: KafkaSettings, complaints: list[str]) -> None:
-    try:
-        start_timestamp_ms(settings)
-    except (ValueError, OverflowError):
-        complaints.append(f"kafka.start: {settings.start!r} is neither earliest nor latest nor a time such as 2026-01-31T12:00:00Z")
 
 
 def _optional(path: str, setting: str, complaints: list[str]) -> Secret | None:

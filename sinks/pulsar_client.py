@@ -27,6 +27,7 @@ _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "TopicNotFound": (SinkError, "there is no such topic; make it, or correct its name"),
     "InvalidTopicName": (SinkError, "the topic's name is none that Pulsar takes; correct it"),
     "MessageTooBig": (PublishRejected, "the record is larger than the broker allows; raise its maxMessageSize"),
+    "ConsumerBusy": (SinkError, "another process reads it with the same subscription; stop that one first"),
     "TopicTerminated": (PublishRejected, "the topic was terminated, nothing can be written to it; use another one"),
     "ProducerBlockedQuotaExceededError": (PublishTimeout, "the namespace's backlog quota is used up; raise it, or consume what waits"),
     "ProducerBlockedQuotaExceededException": (PublishTimeout, "the namespace's backlog quota is used up; raise it, or consume what waits"),

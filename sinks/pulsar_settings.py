@@ -27,6 +27,12 @@ class PulsarSettings:
         Literal["auto", "modular", "extensible"],
         Setting("Which load manager the brokers run; auto = as a broker says"),
     ] = "auto"
+    start: Annotated[
+        str, Setting("Where a new checkpoint begins to read: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
+    ] = "earliest"
+    fail_on_data_loss: Annotated[
+        bool, Setting("Stop when messages were deleted before they were read; false = go on with the oldest there is")
+    ] = True
     tls_ca_file: Annotated[str, Setting("Certificates of the authorities to trust (PEM); empty = those of this machine")] = ""
     tls_cert_file: Annotated[str, Setting("Own certificate for brokers that ask for one (PEM); empty = none")] = ""
     tls_key_file: Annotated[str, Setting("Key of the own certificate (PEM); empty = it stands in tls_cert_file")] = ""

@@ -1,4 +1,7 @@
-"""Topics are named by URI and mean the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/ns/topic."""
+"""Topics are named by URI and mean the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/ns/topic.
+
+`pulsar+ssl://` is Pulsar's own word for a port with TLS.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,20 @@ from urllib.parse import quote, unquote, urlsplit
 from strategies.errors import SettingsError
 
 Scheme = Literal["file", "kafka", "pulsar"]
+_SECURE = "pulsar+ssl"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicUri:
-    """`servers` is host:port, or several with commas (Kafka), or empty (files).
+    """`servers` is host:port, or several with commas, or empty (files).
 
-    `name` is the folder, the Kafka topic, or tenant/namespace/topic.
+    `name` is the folder, the Kafka topic, or tenant/namespace/topic. `secure`: a Pulsar topic behind a port with TLS.
     """
 
     scheme: Scheme
     servers: str
     name: str
+    secure: bool = False
 
     @property
     def folder(self) -> Path:
@@ -31,13 +36,18 @@ class TopicUri:
         return Path(self.name)
 
     @property
+    def service_url(self) -> str:
+        """The brokers of a Pulsar topic, as its clients want to have them named."""
+        return f"{_SECURE if self.secure else self.scheme}://{self.servers}"
+
+    @property
     def identity(self) -> str:
         """What stays the same when servers are added or renamed: the URI without them."""
         return str(self) if self.scheme == "file" else f"{self.scheme}:///{quote(self.name)}"
 
     def __str__(self) -> str:
         path = quote(self.name)
-        return f"file://{path}" if self.scheme == "file" else f"{self.scheme}://{self.servers}/{path}"
+        return f"file://{path}" if self.scheme == "file" else f"{self.service_url}/{path}"
 
 
 def parse_topic(uri: str) -> TopicUri:
@@ -50,15 +60,15 @@ def parse_topic(uri: str) -> TopicUri:
         raise _complaint(uri, f"is no URI ({error})") from error
     if parts.scheme == "file":
         return _file(uri, parts.netloc, unquote(parts.path))
-    if parts.scheme not in ("kafka", "pulsar"):
+    if parts.scheme not in ("kafka", "pulsar", _SECURE):
         raise _complaint(uri, "has no scheme this program knows")
-    if not named or (len(addressed) > 1 and parts.scheme != "kafka"):
+    if not named:
         raise _complaint(uri, "names no host:port")
     name = unquote(parts.path).strip("/")
     levels = 1 if parts.scheme == "kafka" else 3
     if len([part for part in name.split("/") if part]) != levels or name.count("/") != levels - 1:
         raise _complaint(uri, "names no topic")
-    return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name)
+    return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name, parts.scheme == _SECURE)
 
 
 def file_topic_uri(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -11,16 +12,28 @@ from sinks.file_topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.kafka_settings import KafkaSettings, kafka_access
 from sinks.kafka_topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.limits import DEFAULT_LIMITS, WireLimits
+from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
 from sinks.topic_uri import parse_topic
 from strategies.errors import SinkError
 
-__all__ = ["Consumer", "Publisher", "Reader", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]
+__all__ = ["Consumer", "Publisher", "Reader", "TopicAccess", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]
 
-NO_SECURITY = KafkaSettings()
 #: For recordings, which hold what was sent.
 WHOLE = WireLimits(max_record_bytes=2**40)
 _READ_BYTES = 16 * 2**20
 _READ_RECORDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAccess:
+    """How the servers are reached on which topics lie."""
+
+    kafka: KafkaSettings = KafkaSettings()
+    pulsar: PulsarSettings = PulsarSettings()
+
+
+NO_SECURITY = TopicAccess()
 
 
 class Consumer(Protocol):
@@ -120,28 +133,34 @@ class KafkaRest:
         self._consumer.close()
 
 
-def open_consumer(uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, kafka: KafkaSettings = NO_SECURITY) -> Consumer:
+def open_consumer(uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY) -> Consumer:
     """A consumer that goes on where the one of the same group stopped, at first with the oldest record.
 
     `folder`: where positions are kept for topics that cannot keep them. Raises SettingsError, SinkError.
     """
     topic = parse_topic(uri)
     if topic.scheme == "kafka":
-        return KafkaTopicConsumer(topic, group, kafka_access(kafka), limits)
+        return KafkaTopicConsumer(topic, group, kafka_access(access.kafka), limits)
+    if topic.scheme == "pulsar":
+        return PulsarTopicConsumer(topic, group, access.pulsar, limits)
     return FileConsumer(topic.folder, str(topic), group, folder, limits)
 
 
-def open_publisher(uri: str, kafka: KafkaSettings = NO_SECURITY) -> Publisher:
+def open_publisher(uri: str, access: TopicAccess = NO_SECURITY) -> Publisher:
     """Raises SettingsError, SinkError."""
     topic = parse_topic(uri)
-    return KafkaPublisher(topic, kafka_access(kafka)) if topic.scheme == "kafka" else FilePublisher(topic.folder)
+    if topic.scheme == "kafka":
+        return KafkaPublisher(topic, kafka_access(access.kafka))
+    return PulsarPublisher(topic, access.pulsar) if topic.scheme == "pulsar" else FilePublisher(topic.folder)
 
 
-def open_reader(uri: str, kafka: KafkaSettings = NO_SECURITY, *, follow: bool = False, limits: WireLimits = WHOLE) -> Reader:
+def open_reader(uri: str, access: TopicAccess = NO_SECURITY, *, follow: bool = False, limits: WireLimits = WHOLE) -> Reader:
     """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError."""
     topic = parse_topic(uri)
     if topic.scheme == "kafka":
-        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(kafka), limits), follow)
+        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits), follow)
+    if topic.scheme == "pulsar":
+        return PulsarRest(topic, access.pulsar, limits, follow, _READ_RECORDS)
     if not follow and not topic.folder.is_dir():
         raise SinkError(f"{topic}: there is no such topic yet; --follow waits for it")
     return FileRest(topic.folder, str(topic), limits, follow)

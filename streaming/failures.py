@@ -23,6 +23,7 @@ _PASSING = (
     # The Kafka clients have tried again for a minute or two before they say this; a broker that restarts may take longer.
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
+    "strategies.errors.PublishTimeout: pulsar",
 )
 #: Signs of what Kafka has refused → the error and what to do. Spark's own text is a stack trace of pages.
 _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (

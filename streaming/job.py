@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.kafka_admin import missing_topics
 from sinks.kafka_settings import kafka_access
+from sinks.pulsar_partition import PulsarLink
 from sinks.signing import signing_key
+from sinks.start import start_complaints
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
@@ -33,6 +35,7 @@ from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
+from streaming.sources.pulsar import PulsarSource, PulsarTopic
 from streaming.workers import check_workers, is_local
 from streaming.written import KINDS, Written, counted
 
@@ -104,15 +107,19 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
             read()
         except SettingsError as error:
             complaints += error.complaints
+    complaints += start_complaints("pulsar.start", job.pulsar.start)
     if complaints:
         raise SettingsError(complaints)
 
 
 def _check_reach(job: JobSettings) -> None:
-    """Asks Kafka before anything starts: what is wrong is told in a moment and in a sentence, not after minutes in Spark's words."""
-    named = (parse_topic(getattr(job.topics, name)) for name in _OURS)
-    on_kafka = [topic for topic in named if topic.scheme == "kafka"]
-    missing = missing_topics(on_kafka, kafka_access(job.kafka))
+    """Asks the servers before anything starts: what is wrong is told in a moment and in a sentence, not after minutes in Spark's words."""
+    named = [parse_topic(getattr(job.topics, name)) for name in _OURS]
+    missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka))
+    for topic in named:
+        if topic.scheme == "pulsar":
+            with closing(PulsarLink(topic, job.pulsar)) as link:
+                link.partitions()
     if missing:
         raise SinkError(f"{', '.join(map(str, missing))}: there is no such topic; make it with: rebalancer topics create")
 
@@ -127,10 +134,6 @@ def _topic_complaints(job: JobSettings) -> list[str]:
         except SettingsError as error:
             complaints += [f"topics.{name}: {complaint}" for complaint in error.complaints]
             continue
-        if topic.scheme == "pulsar":
-            complaints.append(
-                f"topics.{name}: {topic}: the job cannot use pulsar topics yet; write file:///folder or kafka://host:port/topic"
-            )
         if str(topic) in known:
             complaints.append(f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic needs its own")
         known.setdefault(str(topic), name)
@@ -138,8 +141,8 @@ def _topic_complaints(job: JobSettings) -> list[str]:
             places.add((topic.scheme, topic.servers))
     if len(places) > 1 and not complaints:
         complaints.append(
-            "topics.commands, topics.rounds and topics.rejected: lie in different places; put them all in folders or all on one Kafka, "
-            "because the job publishes them in one write"
+            "topics.commands, topics.rounds and topics.rejected: lie in different places; put all in folders, all on one Kafka, or all "
+            "on one Pulsar, because the job publishes them in one write"
         )
     return complaints
 
@@ -190,6 +193,10 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
     topic = parse_topic(job.topics.telemetry)
     if topic.scheme == "kafka":
         return kafka_records(spark, topic, job.max_records_per_batch, kafka_access(job.kafka), job.wire)
+    if topic.scheme == "pulsar":
+        place = PulsarTopic(str(topic), job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
+        spark.dataSource.register(PulsarSource)
+        return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
     source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()

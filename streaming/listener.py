@@ -119,6 +119,8 @@ def _behind(source: Any) -> int | None:
         latest, end = json.loads(source.latestOffset), json.loads(source.endOffset)
         if "records" in latest:
             return max(0, int(latest["records"]) - int(end["records"]))
+        if all(isinstance(place, list) for place in latest.values()):
+            return sum(int(place[-1]) - int(end[number][-1]) for number, place in latest.items())
         return sum(int(offset) - int(end[topic][number]) for topic, offsets in latest.items() for number, offset in offsets.items())
     except (TypeError, ValueError, KeyError, AttributeError):
         return None

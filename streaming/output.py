@@ -14,6 +14,7 @@ from sinks.file_topic import FileTopicWriter
 from sinks.kafka_settings import kafka_access
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.errors import RebalancerError
+from streaming.pulsar_output import PulsarOutput
 from streaming.settings import JobSettings
 from streaming.written import KINDS
 
@@ -104,6 +105,8 @@ def open_output(job: JobSettings) -> Output:
     uris = {kind: parse_topic(uri) for kind, uri in topics.items()}
     if uris["commands"].scheme == "file":
         return FileOutput(uris, job.segment_bytes)
+    if uris["commands"].scheme == "pulsar":
+        return PulsarOutput(uris, job.pulsar)
     from streaming.kafka_output import KafkaOutput
 
     return KafkaOutput(uris, kafka_access(job.kafka))

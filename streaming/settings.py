@@ -7,7 +7,9 @@ from typing import Annotated
 
 from sinks.kafka_settings import KafkaSettings
 from sinks.limits import WireLimits
+from sinks.pulsar_settings import PulsarSettings
 from sinks.signing import SigningSettings
+from sinks.topics import TopicAccess
 from strategies.settings import Setting
 from streaming.connector import JarSettings
 
@@ -54,8 +56,14 @@ class JobSettings:
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
     kafka: KafkaSettings = KafkaSettings()
+    pulsar: PulsarSettings = PulsarSettings()
     jars: JarSettings = JarSettings()
     signing: SigningSettings = SigningSettings()
+
+    @property
+    def access(self) -> TopicAccess:
+        """How to reach the servers of the topics."""
+        return TopicAccess(self.kafka, self.pulsar)
 
 
 def uses_kafka(topics: Topics) -> bool:

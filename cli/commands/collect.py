@@ -50,7 +50,7 @@ def collect(
             admin_urls(cluster)
         names = ", ".join(cluster.cluster for cluster in settings.clusters)
         console.progress(f"collecting from {names} into {settings.job.topics.telemetry}")
-        with closing(open_publisher(settings.job.topics.telemetry, settings.job.kafka)) as publisher:
+        with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
             collect_all(settings.clusters, settings.collector, publisher, stop, console.progress)
     console.progress(f"stopped ({stop.by})")
     if stop.by == "SIGINT":

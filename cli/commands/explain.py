@@ -13,7 +13,7 @@ from cli.explain.history import History, read_history
 from cli.explain.sentences import broker_lines, bundle_lines, explain
 from cli.explain.subject import Subject, UnknownSubject, find
 from sinks.encoding import encode_command, encode_round
-from sinks.kafka_settings import KafkaSettings
+from sinks.topics import NO_SECURITY, TopicAccess
 from strategies.model import Command, Round
 
 app = typer.Typer()
@@ -37,7 +37,7 @@ def explain_command(
     Reads the topics that the settings name, or what --from, --rounds and --commands say instead.
     """
     rounds, commands = _sources(folder, rounds, commands, config, overrides)
-    history = _of_cluster(read_history(rounds, commands, _kafka(rounds, commands, config, overrides)), cluster)
+    history = _of_cluster(read_history(rounds, commands, _access(rounds, commands, config, overrides)), cluster)
     subject = find(word, history)
     if as_json:
         console.print_json("explanation", 1, _as_json(subject, history))
@@ -57,10 +57,10 @@ def _sources(
     return rounds or topics.rounds, commands or topics.commands
 
 
-def _kafka(rounds: str, commands: str, config: Path | None, overrides: list[str] | None) -> KafkaSettings:
+def _access(rounds: str, commands: str, config: Path | None, overrides: list[str] | None) -> TopicAccess:
     """Settings are looked at only where they are needed: files explain themselves."""
-    on_kafka = any(source.startswith("kafka:") for source in (rounds, commands))
-    return options.settings(config, overrides).job.kafka if on_kafka else KafkaSettings()
+    on_servers = any("://" in source and not source.startswith("file:") for source in (rounds, commands))
+    return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
 
 
 def _of_cluster(history: History, cluster: str | None) -> History:

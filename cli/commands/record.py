@@ -40,7 +40,7 @@ def record(
     job = options.settings(config, overrides).job
     uri = parse_topic(topic if topic is not None else job.topics.telemetry)
     patience = Patience(follow, until_idle)
-    with stopping() as stop, closing(open_reader(str(uri), job.kafka, follow=patience.waits)) as reader:
+    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits)) as reader:
         done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None)
     if as_json:
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})

@@ -44,8 +44,8 @@ def shadow(
     watch = OwnershipWatch()
     if recording is None:
         topics = settings.job.topics
-        moved = _moves(watch, topic_lines(topics.telemetry, settings.job.kafka))
-        history = read_history(topics.rounds, topics.commands, settings.job.kafka)
+        moved = _moves(watch, topic_lines(topics.telemetry, settings.job.access))
+        history = read_history(topics.rounds, topics.commands, settings.job.access)
     else:
         moved = _moves(watch, open_recording(recording))
         history = _decided(recording, settings)

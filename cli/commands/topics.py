@@ -1,4 +1,4 @@
-"""`rebalancer topics`: makes the Kafka topics that the settings name."""
+"""`rebalancer topics`: makes the topics on Kafka and Pulsar that the settings name."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import typer
 from cli import console, options
 from sinks.kafka_admin import TopicPlan, create_topic
 from sinks.kafka_settings import kafka_access
-from sinks.topic_uri import parse_topic
+from sinks.pulsar_topic_admin import create_pulsar_topic
+from sinks.topic_uri import TopicUri, parse_topic
 from strategies.errors import SettingsError
+from streaming.settings import JobSettings
 
-app = typer.Typer(no_args_is_help=True, help="Make the Kafka topics that the settings name.")
+app = typer.Typer(no_args_is_help=True, help="Make the topics on Kafka and Pulsar that the settings name.")
 
 NAMES = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 @app.callback()
 def root() -> None:
-    """Make the Kafka topics that the settings name."""
+    """Make the topics on Kafka and Pulsar that the settings name."""
 
 
 @app.command()
@@ -32,19 +34,26 @@ def create(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make those of the five topics that lie on Kafka and are missing; leave the others as they are.
+    """Make those of the five topics that lie on Kafka or Pulsar and are missing; leave the others as they are.
 
-    None is compacted: records carry their cluster as the key, compaction would delete all but the newest of each cluster.
+    None is compacted: records carry their cluster as the key, compaction would delete all but the newest of each cluster. On Pulsar,
+    where copies are a setting of the namespace, one partition makes a topic without partitions.
     """
     job = options.settings(config, overrides).job
     topics = {name: parse_topic(getattr(job.topics, name)) for name in NAMES}
-    on_kafka = {name: topic for name, topic in topics.items() if topic.scheme == "kafka"}
-    if not on_kafka:
-        raise SettingsError(["topics: none of the topics lies on Kafka; set topics.telemetry and the others to kafka://host:port/topic"])
-    access, plan = kafka_access(job.kafka), TopicPlan(partitions, replication, retention_hours * 3_600_000)
-    made = {name: create_topic(topic, plan, access) for name, topic in on_kafka.items()}
+    served = {name: topic for name, topic in topics.items() if topic.scheme != "file"}
+    if not served:
+        raise SettingsError(["topics: all are folders, which need no making; set topics.telemetry and the others to kafka:// or pulsar://"])
+    plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
+    made = {name: _create(topic, plan, job) for name, topic in served.items()}
     if as_json:
-        console.print_json("topics", 1, {"topics": [{"name": n, "uri": str(on_kafka[n]), "created": new} for n, new in made.items()]})
+        console.print_json("topics", 1, {"topics": [{"name": n, "uri": str(served[n]), "created": new} for n, new in made.items()]})
         return
     for name, new in made.items():
-        print(f"{on_kafka[name]}: {'created' if new else 'is there already, left as it is'}")
+        print(f"{served[name]}: {'created' if new else 'is there already, left as it is'}")
+
+
+def _create(topic: TopicUri, plan: TopicPlan, job: JobSettings) -> bool:
+    if topic.scheme == "kafka":
+        return create_topic(topic, plan, kafka_access(job.kafka))
+    return create_pulsar_topic(topic, plan, job.pulsar)

@@ -11,7 +11,7 @@ from sinks.kafka_admin import TopicPlan, create_topic
 from sinks.kafka_settings import KafkaSettings, kafka_access
 from sinks.outputs import OutputRow
 from sinks.topic_uri import parse_topic
-from sinks.topics import TopicRecord, open_publisher, open_reader
+from sinks.topics import TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.wire import decode_command, decode_round, encode_outcome
 from strategies.model import Command, OutcomeReport, Round
 
@@ -26,9 +26,10 @@ class DemoTopics:
         if plan.kafka:
             for uri in uris.values():
                 create_topic(parse_topic(uri), TopicPlan(), kafka_access(kafka))
+        access = TopicAccess(kafka)
         self._key = plan.cluster
-        self._publishers = {name: open_publisher(uri, kafka) for name, uri in uris.items()}
-        self._readers = {name: open_reader(uri, kafka, follow=True) for name, uri in uris.items()}
+        self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}
+        self._readers = {name: open_reader(uri, access, follow=True) for name, uri in uris.items()}
         self._commands: dict[str, Command] = {}
         self._rounds: dict[int, Round] = {}
 

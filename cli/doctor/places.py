@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from cli.doctor.finding import Finding, ok
 from sinks.kafka_admin import topic_facts
 from sinks.kafka_settings import kafka_access
+from sinks.pulsar_partition import PulsarLink
+from sinks.pulsar_topic_admin import pulsar_topic_facts
 from sinks.segments import segments
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
@@ -75,6 +78,8 @@ def _check_topic(name: str, uri: str, job: JobSettings) -> Finding:
         topic = parse_topic(uri)
         if topic.scheme == "kafka":
             return _check_kafka(check, topic, job)
+        if topic.scheme == "pulsar":
+            return _check_pulsar(check, topic, job)
         folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
@@ -100,6 +105,26 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
         )
     text = f"{topic}, {_count(facts.partitions, 'partition')}, {'one copy' if facts.replicas == 1 else f'{facts.replicas} copies'}"
     return ok(check, text)
+
+
+def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+    with closing(PulsarLink(topic, job.pulsar)) as link:
+        partitions = _count(len(link.partitions()), "partition")
+    if not job.pulsar.admin_urls:
+        remedy = "set pulsar.cluster and pulsar.admin_urls, so that its retention can be looked at"
+        return Finding(check, "warn", f"{topic}, {partitions}; whether it keeps records is unknown", remedy)
+    facts = pulsar_topic_facts(topic, job.pulsar)
+    if facts is None:
+        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
+    if facts.forgets:
+        remedy = "set a retention on it or its namespace: without one, what the job has not read yet may be deleted at any time"
+        return Finding(check, "fail", f"{topic} keeps no records", remedy)
+    kept = "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
+    return ok(check, f"{topic}, {partitions}, keeps records for {kept}")
+
+
+def _minutes(minutes: int) -> str:
+    return "ever" if minutes < 0 else f"{minutes / 60:g} h"
 
 
 def _existing(folder: Path) -> Path:

@@ -64,12 +64,12 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
     group = f"{_GROUP}-{settings.pulsar.cluster}"
 
     def consumer(uri: str) -> Consumer:
-        opened = open_consumer(uri, group, folder, job.wire, job.kafka)
+        opened = open_consumer(uri, group, folder, job.wire, job.access)
         stack.callback(opened.close)
         return opened
 
     def publisher(uri: str) -> Publisher:
-        opened = open_publisher(uri, job.kafka)
+        opened = open_publisher(uri, job.access)
         stack.callback(opened.close)
         return opened
 

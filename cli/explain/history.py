@@ -10,12 +10,11 @@ from typing import Literal, TypeVar
 
 from cli.recording import topic_lines
 from sinks.file_topic import FileTopicReader
-from sinks.kafka_settings import KafkaSettings
 from sinks.limits import WireLimits
 from sinks.recording import open_recording
 from sinks.segments import segments
 from sinks.topic_uri import parse_topic
-from sinks.topics import NO_SECURITY
+from sinks.topics import NO_SECURITY, TopicAccess
 from sinks.wire import decode_command, decode_round
 from strategies.errors import SettingsError, SinkError, WireError
 from strategies.model import Command, Round
@@ -59,17 +58,17 @@ class History:
         return {command.id: command for command in self.commands}
 
 
-def read_history(rounds: str, commands: str, kafka: KafkaSettings = NO_SECURITY) -> History:
+def read_history(rounds: str, commands: str, access: TopicAccess = NO_SECURITY) -> History:
     """Reads both sources: a topic URI, a JSON Lines file, or a folder that holds either. SinkError names what cannot be read."""
-    by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded("rounds", rounds, decode_round, kafka)}
-    by_id = {one.id: one for one in _decoded("commands", commands, decode_command, kafka)}
+    by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded("rounds", rounds, decode_round, access)}
+    by_id = {one.id: one for one in _decoded("commands", commands, decode_command, access)}
     return History(tuple(by_number.values()), tuple(by_id.values()))
 
 
-def _decoded(kind: Kind, source: str, decode: Callable[[bytes], T], kafka: KafkaSettings) -> Iterator[T]:
+def _decoded(kind: Kind, source: str, decode: Callable[[bytes], T], access: TopicAccess) -> Iterator[T]:
     """Passes over torn lines between whole ones: a job that was killed in an append leaves one, and publishes its record again."""
     torn, whole = "", False
-    for number, value in enumerate(_values(kind, source, kafka), start=1):
+    for number, value in enumerate(_values(kind, source, access), start=1):
         try:
             record = decode(value)
         except WireError as error:
@@ -83,11 +82,10 @@ def _decoded(kind: Kind, source: str, decode: Callable[[bytes], T], kafka: Kafka
         raise SinkError(torn)
 
 
-def _values(kind: Kind, source: str, kafka: KafkaSettings) -> Iterable[bytes]:
-    if source.startswith("kafka:"):
-        return topic_lines(source, kafka)
+def _values(kind: Kind, source: str, access: TopicAccess) -> Iterable[bytes]:
     if "://" in source:
-        return _topic(parse_topic(source).folder)
+        topic = parse_topic(source)
+        return _topic(topic.folder) if topic.scheme == "file" else topic_lines(source, access)
     path = Path(source)
     if not path.exists():
         raise SettingsError([f"{source}: there is no such file or folder; name a topic URI, a JSON Lines file or the folder of a replay"])

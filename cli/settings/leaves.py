@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings
-from sinks.pulsar_settings import PulsarSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
@@ -31,7 +30,7 @@ _ROUND_TABLES: Mapping[str, type] = {
     "throttling": AdviceSettings,
 }
 #: Tables of the processes that run without Spark.
-_BESIDE_THE_JOB: Mapping[str, type] = {"pulsar": PulsarSettings, "collector": CollectorSettings, "executor": ExecutorSettings}
+_BESIDE_THE_JOB: Mapping[str, type] = {"collector": CollectorSettings, "executor": ExecutorSettings}
 
 
 @dataclass(frozen=True, slots=True)

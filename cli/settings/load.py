@@ -71,9 +71,10 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    pulsar, collector, executor = (_build(section, entries) for section in ("pulsar", "collector", "executor"))
-    known = tuple(cluster for cluster in clusters if cluster is not None) or (pulsar,)
-    return Settings(entries, _engine(entries), _job(entries), pulsar, collector, executor, known)
+    collector, executor = (_build(section, entries) for section in ("collector", "executor"))
+    job = _job(entries)
+    known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
+    return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, known)
 
 
 def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:

@@ -11,32 +11,17 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, TypedDict
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from sinks.file_topic import FileTopicReader, Offset, TopicRecord
 from sinks.limits import WireLimits
 from sinks.topic_uri import parse_topic
 from streaming.sources.lag import count_lines
+from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 
-#: Columns of every telemetry source. `value` holds only the beginning of a record when `size` is larger.
-RECORDS = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", LongType()),
-        StructField("offset", LongType()),
-        StructField("value", BinaryType()),
-        StructField("size", LongType()),
-    ]
-)
-_ARROW = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("value", pa.binary()), ("size", pa.int64())]
-)
 _ROWS = 1_000
-#: A task costs about as much as decoding this many bytes.
-_WORTH_A_TASK = 1_000_000
 
 
 class Place(TypedDict):
@@ -134,7 +119,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
             if not records:
                 return
-            yield _record_batch(records)
+            yield record_batch(records)
 
 
 class Slice(InputPartition):
@@ -155,12 +140,6 @@ def _offset(place: Any) -> Offset:
 
 def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[Place]:
     """Where to cut a batch so that each of at most `tasks` slices is worth a task."""
-    slices = min(tasks, len(records), sum(record.size for record in records) // _WORTH_A_TASK)
+    slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
     return [_place(Offset(records[i].position.partition, records[i].position.offset), before + i) for i in starts]
-
-
-def _record_batch(records: Sequence[TopicRecord]) -> Any:
-    topics, partitions, offsets = zip(*(record.position for record in records), strict=True)
-    values, sizes = [record.value for record in records], [record.size for record in records]
-    return pa.record_batch([list(topics), list(partitions), list(offsets), values, sizes], schema=_ARROW)

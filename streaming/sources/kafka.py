@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sinks.kafka_settings import KafkaAccess, start_timestamp_ms
+from sinks.kafka_settings import KafkaAccess
 from sinks.limits import WireLimits
+from sinks.start import start_ms
 from sinks.topic_uri import TopicUri
 
 
@@ -30,7 +31,7 @@ def kafka_records(spark: SparkSession, topic: TopicUri, max_records: int, access
 def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Mapping[str, str]:
     """Options of Spark's Kafka reader."""
     settings = access.settings
-    moment = start_timestamp_ms(settings)
+    moment = start_ms(settings.start)
     start = {"startingOffsets": settings.start}
     if moment is not None:
         # Partitions without a record after that moment begin with the next one that comes.

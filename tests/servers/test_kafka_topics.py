@@ -13,7 +13,7 @@ import pytest
 
 from cli import exits
 from sinks.kafka_settings import KafkaSettings, Mechanism
-from sinks.topics import Consumer, TopicRecord, open_consumer, open_publisher, open_reader
+from sinks.topics import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
@@ -81,10 +81,10 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
     name = f"door-{door}".replace(" ", "-")
     kafka.topic(name)
     uri, settings = f"kafka://{kafka.address(door.listener)}/{name}", door.settings(kafka, tmp_path)
-    with closing(open_publisher(uri, settings)) as publisher:
+    with closing(open_publisher(uri, TopicAccess(settings))) as publisher:
         publisher.publish("c", b"one")
         publisher.flush()
-    with closing(open_consumer(uri, "g", tmp_path, kafka=settings)) as consumer:
+    with closing(open_consumer(uri, "g", tmp_path, access=TopicAccess(settings))) as consumer:
         (record,) = consumer.poll(10, 5)
         consumer.commit(record)
     assert (record.value, record.position) == (b"one", (uri, 0, 0))
@@ -105,14 +105,14 @@ def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, d
     uri = f"kafka://{kafka.address(door.listener)}/never-made"
     settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000)
     with pytest.raises(error, match=sentence) as raised:
-        open_consumer(uri, "g", tmp_path, kafka=settings)
+        open_consumer(uri, "g", tmp_path, access=TopicAccess(settings))
     assert "\n" not in str(raised.value)
     assert "wrong" not in str(raised.value)
 
 
 def test_nobody_at_the_address_is_told_after_a_while(tmp_path: Path) -> None:
     with pytest.raises(PublishTimeout, match="ECONNREFUSED"):
-        open_consumer(f"kafka://127.0.0.1:{free_ports(1)[0]}/t", "g", tmp_path, kafka=KafkaSettings(timeout_ms=1_000))
+        open_consumer(f"kafka://127.0.0.1:{free_ports(1)[0]}/t", "g", tmp_path, access=TopicAccess(KafkaSettings(timeout_ms=1_000)))
 
 
 def test_a_record_that_is_too_large_is_refused_with_the_way_out(kafka: KafkaBroker) -> None:

@@ -16,7 +16,7 @@ from sinks.signing import SigningSettings, signing_key
 from strategies.engine import EngineSettings
 from streaming.decode import decoder, pack_entries, unpack_entries
 from streaming.processor import ClusterProcessor
-from streaming.sources.file_topic import _record_batch
+from streaming.sources.records import record_batch
 from streaming.written import KINDS
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.telemetry_lines import load_report
@@ -45,7 +45,7 @@ class Decided:
 
 def rows_of(records: Sequence[TopicRecord], shuffle: random.Random | None) -> dict[str, list[bytes]]:
     """The rows that reach the stateful stage; shuffled: every record in a row of its own, in random order."""
-    rows = [row for batch in decoder(WireLimits())([_record_batch(records)]) for row in batch.to_pylist()]
+    rows = [row for batch in decoder(WireLimits())([record_batch(records)]) for row in batch.to_pylist()]
     found: dict[str, list[bytes]] = {}
     for row in rows:
         found.setdefault(row["cluster"], []).append(row["packed"])

@@ -118,7 +118,7 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, replay
     ("words", "code", "told"),
     [
         (["--from", "/nowhere"], 2, "/nowhere: there is no such file or folder"),
-        (["--rounds", "pulsar://a:1/b/c/d", "--commands", "x"], 2, "needs a file topic"),
+        (["--rounds", "pulsar://a:1/b", "--commands", "x"], 2, "names no topic"),
         (["--rounds", "file:///nowhere", "--commands", "x"], 2, "there is no such topic yet"),
     ],
 )

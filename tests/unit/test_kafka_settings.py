@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.kafka_settings import KafkaSettings, kafka_access, start_timestamp_ms
+from sinks.kafka_settings import KafkaSettings, kafka_access
+from sinks.start import start_ms
 from strategies.errors import SettingsError
 
 
@@ -65,4 +66,4 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ],
 )
 def test_a_start_is_a_word_or_a_moment(start: str, ms: int | None) -> None:
-    assert start_timestamp_ms(KafkaSettings(start=start)) == ms
+    assert start_ms(start) == ms

@@ -65,12 +65,19 @@ def test_only_a_file_topic_has_a_folder(uri: str) -> None:
         _ = parse_topic(uri).folder
 
 
+def test_pulsar_may_have_several_servers_and_tls() -> None:
+    topic = parse_topic("pulsar+ssl://a:6651,b:6651/x/y/z")
+    assert (topic.scheme, topic.service_url, str(topic)) == ("pulsar", "pulsar+ssl://a:6651,b:6651", "pulsar+ssl://a:6651,b:6651/x/y/z")
+    assert parse_topic(str(topic)) == topic
+    assert topic.identity == parse_topic("pulsar://c:6650/x/y/z").identity == "pulsar:///x/y/z"
+
+
 def test_kafka_may_have_several_servers() -> None:
     topic = parse_topic("kafka://a:9092,b:9093/t")
     assert (topic.servers, topic.name, str(topic), topic.identity) == ("a:9092,b:9093", "t", "kafka://a:9092,b:9093/t", "kafka:///t")
 
 
-@pytest.mark.parametrize("uri", ["kafka://a:9092,b/t", "kafka://,a:1/t", "kafka://user:word@a:1/t", "pulsar://a:1,b:2/x/y/z"])
+@pytest.mark.parametrize("uri", ["kafka://a:9092,b/t", "kafka://,a:1/t", "kafka://user:word@a:1/t", "pulsar://a:1,b/x/y/z"])
 def test_every_server_has_a_port_and_nobody_logs_in_by_uri(uri: str) -> None:
     with pytest.raises(SettingsError, match=r"names no host:port"):
         parse_topic(uri)

@@ -1,0 +1,182 @@
+"""Reads one partition of a Pulsar topic from any place on, without a subscription, as often as wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from sinks.file_topic import TopicRecord
+from sinks.limits import WireLimits, clip
+from sinks.position import Position
+from sinks.pulsar_client import open_client, pulsar_errors
+from sinks.pulsar_message import MessageId, id_of
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import TopicUri
+from strategies.errors import PublishTimeout
+
+if TYPE_CHECKING:
+    import pulsar
+
+#: Messages that the broker sends ahead; each may be as large as a load report of a large broker.
+QUEUE = 500
+
+
+class Read(NamedTuple):
+    """A record and the id of its message."""
+
+    id: MessageId
+    record: TopicRecord
+
+
+class PulsarLink:
+    """A connection to the brokers of one topic. Every method raises SinkError and PublishTimeout."""
+
+    def __init__(self, topic: TopicUri, settings: PulsarSettings) -> None:
+        """Connects when it is first used. Raises SettingsError."""
+        self.topic = topic
+        self.settings = settings
+        self.client: pulsar.Client = open_client(topic.service_url, settings)
+
+    @property
+    def name(self) -> str:
+        """The topic as Pulsar calls it."""
+        return f"persistent://{self.topic.name}"
+
+    @property
+    def patience_s(self) -> float:
+        """How long what is known to be there may take to come."""
+        return self.settings.deadline_ms / 1000
+
+    def partitions(self) -> list[str]:
+        """Names of all partitions, by number; the topic itself where it has none."""
+        with self.errors():
+            found: list[str] = self.client.get_topic_partitions(self.name)
+        return sorted(found, key=lambda name: int(name.rpartition("-partition-")[2]) if name != self.name else 0)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Makes the client's errors ours."""
+        with pulsar_errors(str(self.topic), self.topic.service_url, self.settings):
+            yield
+
+    def last(self, partition: str) -> MessageId | None:
+        """The newest message of a partition; None when it holds none."""
+        import pulsar
+
+        with self.errors(), closing(self._newest(partition)) as reader:
+            if not reader.has_message_available():
+                return None
+            with suppress(pulsar.Timeout):
+                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
+        return None
+
+    def holds(self, partition: str, id_: MessageId) -> bool:
+        """Whether a message that was read once is still there, or nothing newer is."""
+        import pulsar
+
+        newest = self.last(partition)
+        if newest is None or newest == id_:
+            return True
+        if newest < id_:
+            return False
+        with self.errors():
+            made = self.client.create_reader(partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1)
+            with closing(made) as reader, suppress(pulsar.Timeout):
+                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id()) == id_
+        return False
+
+    def since(self, partition: str, ms: int) -> MessageId | None:
+        """The first message that was published at `ms` (since 1970) or later; None when there is none yet."""
+        import pulsar
+
+        with self.errors(), closing(self.client.create_reader(partition, pulsar.MessageId.earliest, receiver_queue_size=1)) as reader:
+            reader.seek(ms)
+            if not reader.has_message_available():
+                return None
+            with suppress(pulsar.Timeout):
+                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
+        return None
+
+    def close(self) -> None:
+        """Closes the connection and everything that was opened through it."""
+        import pulsar
+
+        with suppress(pulsar.PulsarException):
+            self.client.close()
+
+    def _newest(self, partition: str) -> pulsar.Reader:
+        import pulsar
+
+        return self.client.create_reader(partition, pulsar.MessageId.latest, start_message_id_inclusive=True, receiver_queue_size=1)
+
+
+class PartitionReader:
+    """The messages of one partition in order. Reading leaves no trace on the topic, and does not keep anything from being deleted."""
+
+    def __init__(self, link: PulsarLink, number: int, name: str, after: MessageId | None, limits: WireLimits) -> None:
+        """`after`: begins behind this message; None: with the oldest there is. Raises SinkError, PublishTimeout."""
+        import pulsar
+
+        self._link = link
+        self._number = number
+        self._limits = limits
+        self.at = after
+        start = pulsar.MessageId.earliest if after is None else after.for_client()
+        with link.errors():
+            self._reader = link.client.create_reader(name, start, receiver_queue_size=QUEUE)
+
+    def read(self, timeout_s: float) -> Read | None:
+        """The next message; None when none came within that time. Raises SinkError, PublishTimeout."""
+        import pulsar
+
+        with self._link.errors():
+            while True:
+                try:
+                    message = self._reader.read_next(max(1, int(timeout_s * 1000)))
+                except pulsar.Timeout:
+                    return None
+                id_ = id_of(message.message_id())
+                # After a broken connection the client may begin an entry anew.
+                if self.at is None or id_ > self.at:
+                    break
+        self.at = id_
+        return Read(id_, record_of(message, self._link.topic, self._number, self._limits))
+
+    def read_until(self, end: MessageId) -> Iterator[Read]:
+        """All messages up to `end`, which is known to be there. Raises SinkError, PublishTimeout."""
+        deadline = time.monotonic() + self._link.patience_s
+        while self.at is None or self.at < end:
+            found = self.read(0.2)
+            if found is not None:
+                if found.id <= end:
+                    yield found
+                deadline = time.monotonic() + self._link.patience_s
+            elif not self.more():
+                return
+            elif time.monotonic() > deadline:
+                raise PublishTimeout(f"{self._link.topic}: Pulsar does not give what is there; check that its brokers and bookies run")
+
+    def more(self) -> bool:
+        """Whether the broker has messages that were not read yet. Raises SinkError, PublishTimeout."""
+        with self._link.errors():
+            return bool(self._reader.has_message_available())
+
+    @property
+    def connected(self) -> bool:
+        """Whether a broker serves us; while none does, the client looks for one."""
+        return bool(self._reader.is_connected())
+
+    def close(self) -> None:
+        """Lets go of the partition."""
+        import pulsar
+
+        with suppress(pulsar.PulsarException):
+            self._reader.close()
+
+
+def record_of(message: pulsar.Message, topic: TopicUri, partition: int, limits: WireLimits) -> TopicRecord:
+    """A message as a record; one without value counts as an empty one."""
+    value: bytes = message.data()
+    return TopicRecord(Position(str(topic), partition, id_of(message.message_id()).offset), clip(value, limits), len(value))

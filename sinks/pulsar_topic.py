@@ -1,0 +1,251 @@
+"""Pulsar topics for processes without Spark: a consumer that acknowledges, a reader of all there is, a publisher that flushes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sinks.file_topic import TopicRecord
+from sinks.limits import WireLimits
+from sinks.position import Position
+from sinks.pulsar_message import MessageId, id_of
+from sinks.pulsar_partition import QUEUE, PartitionReader, PulsarLink, record_of
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import TopicUri
+from strategies.errors import PublishRejected, PublishTimeout, SinkError
+
+if TYPE_CHECKING:
+    import pulsar
+
+_LOOK_EVERY_S = 0.02
+#: How long a consumer that was just opened waits for what may be there: only the broker knows how far its group has come.
+_FIRST_S = 2.0
+_LONGEST_PAUSE_S = 2.0
+_PENDING = 1_000
+
+
+class PulsarTopicConsumer:
+    """Reads all partitions on from where `group` (the subscription) stopped, at first from the oldest message.
+
+    The subscription is exclusive: a second process of the group is turned away, so that no two ever carry out the same command.
+    """
+
+    def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits) -> None:
+        """Waits a while for a group that is still taken, by a process that has just died. Raises SettingsError, SinkError."""
+        self._link = PulsarLink(topic, settings)
+        self._limits = limits
+        self._handed: deque[tuple[Position, int, Any]] = deque()
+        self._newest: dict[int, MessageId] = {}
+        self._fresh = True
+        self._consumers: list[pulsar.Consumer] = []
+        try:
+            for name in self._link.partitions():
+                self._consumers.append(_subscribed(self._link, name, group))
+        except BaseException:
+            self.close()
+            raise
+
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
+        """The next records; none when nothing came within `timeout_s`. What is known to be there is waited for longer."""
+        with self._link.errors():
+            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._fresh else timeout_s)
+            deadline = time.monotonic() + self._link.patience_s
+            while not records and self._is_behind():
+                if time.monotonic() > deadline:
+                    raise PublishTimeout(f"{self._link.topic}: Pulsar does not give what is there; check that its brokers and bookies run")
+                records = self._polled(max_records, _LOOK_EVERY_S)
+        self._fresh = False
+        return records
+
+    def commit(self, record: TopicRecord) -> None:
+        """The next start goes on behind this record and all that were handed out before it.
+
+        The client tells the broker within a tenth of a second. Of an entry of several messages the broker forgets that some are done.
+        """
+        done: dict[int, Any] = {}
+        while self._handed:
+            position, number, message_id = self._handed.popleft()
+            done[number] = message_id
+            if position == record.position:
+                break
+        with self._link.errors():
+            for number, message_id in done.items():
+                self._consumers[number].acknowledge_cumulative(message_id)
+
+    def close(self) -> None:
+        """What was not committed comes again."""
+        import pulsar
+
+        for consumer in self._consumers:
+            with suppress(pulsar.PulsarException):
+                consumer.close()
+        self._link.close()
+
+    def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
+        deadline = time.monotonic() + timeout_s
+        records: list[TopicRecord] = []
+        wait_s = _LOOK_EVERY_S if len(self._consumers) > 1 else min(timeout_s, 0.2)
+        while True:
+            for number in range(len(self._consumers)):
+                records += self._of(number, max_records - len(records), 0 if records else wait_s)
+            if records or time.monotonic() >= deadline:
+                return records
+
+    def _of(self, number: int, most: int, wait_s: float) -> list[TopicRecord]:
+        import pulsar
+
+        found: list[TopicRecord] = []
+        while len(found) < most:
+            try:
+                message = self._consumers[number].receive(1 if found else max(1, int(wait_s * 1000)))
+            except pulsar.Timeout:
+                break
+            id_ = id_of(message.message_id())
+            # After a broken connection the broker sends again what was not acknowledged yet.
+            if id_ <= self._newest.get(number, id_) and number in self._newest:
+                continue
+            self._newest[number] = id_
+            record = record_of(message, self._link.topic, number, self._limits)
+            self._handed.append((record.position, number, message.message_id()))
+            found.append(record)
+        return found
+
+    def _is_behind(self) -> bool:
+        return any(id_of(self._consumers[number].get_last_message_id()) > id_ for number, id_ in self._newest.items())
+
+
+class PulsarRest:
+    """All that a topic holds, partition by partition in order; with `follow` what comes, partitions as they come."""
+
+    def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, most: int) -> None:
+        """`most`: records of one `read`. Raises SettingsError, SinkError, PublishTimeout."""
+        self._link = PulsarLink(topic, settings)
+        self._follow, self._most = follow, most
+        try:
+            names = self._link.partitions()
+            self._ends = [None if follow else self._link.last(name) for name in names]
+            self._readers = [PartitionReader(self._link, number, name, None, limits) for number, name in enumerate(names)]
+        except BaseException:
+            self._link.close()
+            raise
+
+    def read(self) -> Sequence[TopicRecord]:
+        """See Reader."""
+        found: list[TopicRecord] = []
+        for reader, end in zip(self._readers, self._ends, strict=True):
+            if self._follow:
+                while len(found) < self._most and (one := reader.read(0.001 if found else _LOOK_EVERY_S)) is not None:
+                    found.append(one.record)
+            elif end is not None:
+                for one in reader.read_until(end):
+                    found.append(one.record)
+                    if len(found) == self._most:
+                        return found
+        return found
+
+    def close(self) -> None:
+        """See Reader."""
+        for reader in self._readers:
+            reader.close()
+        self._link.close()
+
+
+class PulsarPublisher:
+    """Writes records with their key; `flush` returns when the bookies have all of them."""
+
+    def __init__(self, topic: TopicUri, settings: PulsarSettings) -> None:
+        """Raises SettingsError, SinkError, PublishTimeout."""
+        import pulsar
+
+        self._link = PulsarLink(topic, settings)
+        self._told = threading.Condition()
+        self._open = 0
+        self._failed: list[pulsar.Result] = []
+        try:
+            with self._link.errors():
+                self._producer = self._link.client.create_producer(
+                    self._link.name,
+                    send_timeout_millis=settings.deadline_ms,
+                    compression_type=pulsar.CompressionType.ZSTD,
+                    max_pending_messages=_PENDING,
+                    block_if_queue_full=True,
+                    batching_enabled=True,
+                    batching_max_publish_delay_ms=5,
+                )
+        except BaseException:
+            self._link.close()
+            raise
+
+    def publish(self, key: str, value: bytes) -> None:
+        """Hands a record over, waits while too many are under way; records of one key keep their order."""
+        with self._told:
+            self._open += 1
+        with self._link.errors():
+            try:
+                self._producer.send_async(value, self._confirmed, partition_key=key or None)
+            except BaseException:
+                with self._told:
+                    self._open -= 1
+                raise
+
+    def flush(self) -> None:
+        """Returns when everything that was published is safe. After an error all of it may be published again (at least once)."""
+        import pulsar
+
+        with suppress(pulsar.PulsarException):  # every record's own answer says more
+            self._producer.flush()
+        with self._told:
+            in_time = self._told.wait_for(lambda: self._open == 0, self._link.patience_s + 1)
+            failed, self._failed = self._failed, []
+            self._open = 0 if in_time else self._open
+        if failed:
+            raise _refused(self._link.topic, failed[0])
+        if not in_time:
+            raise PublishTimeout(f"{self._link.topic}: Pulsar does not answer; check that its brokers and bookies run")
+
+    def close(self) -> None:
+        """Lets go of the topic; does not flush."""
+        self._link.close()
+
+    def _confirmed(self, result: pulsar.Result, _: object) -> None:
+        import pulsar
+
+        with self._told:
+            self._open -= 1
+            if result != pulsar.Result.Ok:
+                self._failed.append(result)
+            self._told.notify_all()
+
+
+def _subscribed(link: PulsarLink, partition: str, group: str) -> pulsar.Consumer:
+    import pulsar
+
+    deadline, pause_s = time.monotonic() + link.patience_s, 0.1
+    while True:
+        try:
+            with link.errors():
+                return link.client.subscribe(
+                    partition,
+                    group,
+                    consumer_type=pulsar.ConsumerType.Exclusive,
+                    initial_position=pulsar.InitialPosition.Earliest,
+                    receiver_queue_size=QUEUE,
+                )
+        except SinkError as error:
+            if "ConsumerBusy" not in str(error) or time.monotonic() + pause_s > deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+
+
+def _refused(topic: TopicUri, result: pulsar.Result) -> SinkError:
+    name = str(result).rpartition(".")[2]
+    if name == "MessageTooBig":
+        return PublishRejected(f"{topic}: a record is larger than the broker allows; raise its maxMessageSize (the client says {name}).")
+    return PublishTimeout(
+        f"{topic}: Pulsar does not answer; check that its brokers and bookies run, and the topic (the client says {name})."
+    )

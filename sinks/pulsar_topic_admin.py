@@ -1,0 +1,80 @@
+"""Topics on a Pulsar cluster by its admin API: what is there, how long it keeps records, and making what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from sinks.kafka_admin import TopicPlan
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_answers import Call
+from sinks.pulsar_http import PulsarHttp
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import TopicUri
+from strategies.errors import AdminError, NotFound, Refused, SinkError
+
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class PulsarTopicFacts:
+    """How a topic is. `partitions`: 0 where it has none. Retention: -1 is for ever, 0 is not at all; None where the token may not know."""
+
+    partitions: int
+    retention_minutes: int | None
+    retention_mb: int | None
+
+    @property
+    def forgets(self) -> bool:
+        """Whether messages go as soon as no subscription needs them: the job has none."""
+        return self.retention_minutes == 0 or self.retention_mb == 0
+
+
+def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopicFacts | None:
+    """None when there is no such topic. Raises AdminError, SettingsError."""
+    with closing(PulsarAdmin(settings)) as admin, closing(PulsarHttp(settings, lambda: frozenset(admin.brokers()))) as http:
+        try:
+            partitions = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions"))).get("partitions", 0)
+        except NotFound:
+            return None
+        try:
+            kept = _tree(http.ask(_call(topic, "GET", "retention?applied=true", "the retention")))
+        except AdminError:
+            return PulsarTopicFacts(partitions, None, None)
+    return PulsarTopicFacts(partitions, kept.get("retentionTimeInMinutes", 0), kept.get("retentionSizeInMB", 0))
+
+
+def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> bool:
+    """False when it is there already, however it is. One partition makes a topic without partitions. Raises AdminError, SettingsError."""
+    if pulsar_topic_facts(topic, settings) is not None:
+        return False
+    minutes = -(-plan.retention_ms // _MINUTE_MS)
+    kept = json.dumps({"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}).encode()
+    with closing(PulsarAdmin(settings)) as admin, closing(PulsarHttp(settings, lambda: frozenset(admin.brokers()))) as http:
+        several = plan.partitions > 1
+        try:
+            http.ask(_call(topic, "PUT", "partitions" if several else "", "making", str(plan.partitions).encode() if several else None))
+        except NotFound as error:
+            namespace = topic.name.rpartition("/")[0]
+            raise SinkError(f"{topic}: there is no namespace {namespace}; make it: pulsar-admin namespaces create {namespace}") from error
+        http.ask(_call(topic, "POST", "retention", "setting the retention", kept))
+    return True
+
+
+def _call(topic: TopicUri, method: str, below: str, what: str, body: bytes | None = None) -> Call:
+    path = "/".join(["/admin/v2/persistent", *(quote(part, safe="") for part in topic.name.split("/")), *([below] if below else [])])
+    return Call(f"{what} of {topic.name}", method, path, body=body)
+
+
+def _tree(body: bytes) -> Mapping[str, Any]:
+    try:
+        tree = json.loads(body or b"{}")
+    except ValueError:
+        tree = None
+    if not isinstance(tree, dict):
+        raise Refused("The answer about a topic is not what Pulsar's admin API gives; is pulsar.admin_urls the web service of a broker?")
+    return tree

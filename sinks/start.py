@@ -1,0 +1,24 @@
+"""Where a new reader of a topic begins: earliest, latest, or a moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def start_ms(start: str) -> int | None:
+    """The moment as milliseconds since 1970; None for `earliest` and `latest`. Raises ValueError, OverflowError."""
+    if start in ("earliest", "latest"):
+        return None
+    if start.isdecimal():
+        return int(start)
+    moment = datetime.fromisoformat(start)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def start_complaints(setting: str, start: str) -> list[str]:
+    """What is wrong with the value of a setting; nothing if it can be used."""
+    try:
+        start_ms(start)
+    except (ValueError, OverflowError):
+        return [f"{setting}: {start!r} is neither earliest nor latest nor a time such as 2026-01-31T12:00:00Z"]
+    return []

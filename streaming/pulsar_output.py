@@ -1,0 +1,39 @@
+"""Output topics on one Pulsar: rows are collected and published, commands before the rounds that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_topic import PulsarPublisher
+from sinks.topic_uri import TopicUri
+from streaming.written import KINDS
+
+
+class PulsarOutput:
+    """Producers that live as long as the query: connecting anew would cost every micro-batch more than publishing."""
+
+    def __init__(self, topics: Mapping[str, TopicUri], settings: PulsarSettings) -> None:
+        """`topics`: by kind. Raises SettingsError, SinkError, PublishTimeout."""
+        with ExitStack() as stack:
+            self._publishers: dict[str, PulsarPublisher] = {}
+            for kind, topic in topics.items():
+                self._publishers[kind] = PulsarPublisher(topic, settings)
+                stack.callback(self._publishers[kind].close)
+            self._opened = stack.pop_all()
+
+    def write(self, rows: Any) -> None:
+        """Returns when the bookies have every row. Raises SinkError, PublishTimeout, PublishRejected."""
+        ordered = sorted(rows.collect(), key=lambda row: (row.key, row.seq))
+        for kind in KINDS:
+            publisher = self._publishers[kind]
+            for row in ordered:
+                if row.kind == kind:
+                    publisher.publish(row.key, bytes(row.value))
+            publisher.flush()
+
+    def close(self) -> None:
+        """See Output."""
+        self._opened.close()

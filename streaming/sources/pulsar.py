@@ -1,0 +1,129 @@
+"""A Pulsar topic as a streaming source: message ids as offsets, batches of at most so many records, partition by partition.
+
+Offsets carry how many records of a partition lie before them (since the checkpoint began), so that a task knows how many it must
+find, and the job notices when some were deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from sinks.file_topic import TopicRecord
+from sinks.limits import WireLimits
+from sinks.pulsar_partition import PartitionReader, PulsarLink
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import parse_topic
+from strategies.errors import SinkError
+from streaming.sources.pulsar_plan import DELETED, Plan, PulsarPlanner
+from streaming.sources.records import RECORDS, record_batch
+
+_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class PulsarTopic:
+    """What to read, and how much of it at a time."""
+
+    uri: str
+    max_records: int
+    max_bytes: int
+    tasks: int
+    limits: WireLimits
+    settings: PulsarSettings
+
+    def options(self) -> dict[str, str]:
+        """As options of Spark's reader, which are texts. They name the files with secrets, never the secrets."""
+        return {"source": json.dumps(asdict(self))}
+
+    @staticmethod
+    def from_options(options: Any) -> PulsarTopic:
+        tree = json.loads(options["source"])
+        return PulsarTopic(**{**tree, "limits": WireLimits(**tree["limits"]), "settings": PulsarSettings(**tree["settings"])})
+
+    def link(self) -> PulsarLink:
+        return PulsarLink(parse_topic(self.uri), self.settings)
+
+
+class PulsarSource(DataSource):
+    """`spark.readStream.format("pulsar-topic")` after `spark.dataSource.register(PulsarSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pulsar-topic"
+
+    def schema(self) -> StructType:
+        return RECORDS
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return PulsarStream(PulsarTopic.from_options(self.options))
+
+
+class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers, which connect for themselves."""
+
+    def __init__(self, topic: PulsarTopic) -> None:
+        self._topic = topic
+        self._open: PulsarPlanner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._planner.begin(self._topic.settings.start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._topic.max_records)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planner.stop_at_present_end()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._topic.max_records
+        return self._planner.advance(start, most)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self._planner.end()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [Slice(*plan) for plan in self._planner.slices(start, end, self._topic.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Slice)
+        with closing(self._topic.link()) as link:
+            plan, found, rows = partition.plan, 0, list[TopicRecord]()
+            with closing(PartitionReader(link, plan.number, plan.name, plan.after, self._topic.limits)) as reader:
+                for one in reader.read_until(plan.end):
+                    found += 1
+                    rows.append(one.record)
+                    if len(rows) == _ROWS:
+                        yield record_batch(rows)
+                        rows = []
+            if rows:
+                yield record_batch(rows)
+            if found != plan.records and self._topic.settings.fail_on_data_loss:
+                raise SinkError(f"{self._topic.uri}: {plan.records - found} messages of a micro-batch are gone; {DELETED}")
+
+    def stop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+
+    @property
+    def _planner(self) -> PulsarPlanner:
+        """Connects in the process that plans, and only there."""
+        if self._open is None:
+            topic = self._topic
+            self._open = PulsarPlanner(topic.link(), topic.max_bytes, topic.limits)
+        return self._open
+
+
+class Slice(InputPartition):
+    """The messages between two ids of one partition, for one task."""
+
+    def __init__(self, *plan: Any) -> None:
+        super().__init__(plan)
+        self.plan = Plan(*plan)

@@ -1,0 +1,34 @@
+"""What every telemetry source gives Spark: the columns, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from sinks.file_topic import TopicRecord
+
+#: Columns of every telemetry source. `value` holds only the beginning of a record when `size` is larger.
+RECORDS = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", LongType()),
+        StructField("offset", LongType()),
+        StructField("value", BinaryType()),
+        StructField("size", LongType()),
+    ]
+)
+_ARROW = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("value", pa.binary()), ("size", pa.int64())]
+)
+#: A task costs about as much as decoding this many bytes.
+WORTH_A_TASK = 1_000_000
+
+
+def record_batch(records: Sequence[TopicRecord]) -> Any:
+    """Records as an Arrow batch."""
+    topics, partitions, offsets = zip(*(record.position for record in records), strict=True)
+    values, sizes = [record.value for record in records], [record.size for record in records]
+    return pa.record_batch([list(topics), list(partitions), list(offsets), values, sizes], schema=_ARROW)
