@@ -201,7 +201,7 @@ class Engine:
             missing=state.missing,
             read_table=store.get_table,
             cooling=state.cooling,
-            in_flight=state.in_flight,
+            in_flight=_under_way(state, now_ms),
             gained=state.gained,
             memory=state.memory,
             departed=state.departed,
@@ -309,10 +309,13 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
 def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterState:
     """Forget what no longer matters. A bundle exactly as old as the cool-down still rests (as in ModularLoadManagerImpl)."""
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
+    under_way = _under_way(state, now_ms)
+    cooling = {bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms}
     return replace(
         state,
-        in_flight={bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms},
-        cooling={bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms},
+        # The outcome of a command that was not carried out in time comes after it has expired, and is to find what it ends.
+        in_flight={bundle: move for bundle, move in state.in_flight.items() if bundle in under_way or bundle in cooling},
+        cooling=cooling,
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
         spent=within_the_hour(state.spent, now_ms),
@@ -320,6 +323,11 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
         # A report of an older time than this is not believed anyhow.
         gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
     )
+
+
+def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
+    """Moves that may still be carried out, or were and show in no report yet."""
+    return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:

@@ -159,6 +159,14 @@ class TestWhatAMoveChanges:
         assert first.bundle not in store.get_cluster().cooling
         assert first.bundle not in store.get_cluster().in_flight
 
+    def test_a_command_that_came_too_late_frees_its_bundle_although_its_outcome_comes_later_still(self) -> None:
+        store, machine = InMemoryStore(), engine(command_ttl_ms=70_000)
+        first = commands(fold_all(machine, skewed(0), store))[0]
+        fold_all(machine, [*skewed(1), *skewed(2)], store)
+        fold_all(machine, [outcome(first.id, first.bundle, 130, "expired")], store)
+        assert first.bundle not in store.get_cluster().cooling
+        assert first.bundle in [command.bundle for command in commands(fold_all(machine, skewed(3), store))]
+
     def test_an_outcome_of_another_command_changes_nothing(self) -> None:
         store, machine = InMemoryStore(), engine()
         first = commands(fold_all(machine, skewed(0), store))[0]
