@@ -44,10 +44,13 @@ class Placed:
 
 
 class Hands:
-    """Changes who serves what. Never looks at what the rounds think."""
+    """Changes who serves what. Never looks at what the rounds think.
 
-    def __init__(self, world: World, leader: Leader, start_ms: int) -> None:
-        self._world, self._leader, self._start_ms = world, leader, start_ms
+    `returns`: a bundle that is unloaded without a destination may be placed where it was.
+    """
+
+    def __init__(self, world: World, leader: Leader, start_ms: int, returns: bool = False) -> None:
+        self._world, self._leader, self._start_ms, self._returns = world, leader, start_ms, returns
         self._numbers = {name: number for number, name in enumerate(world.fleet.names)}
 
     def carry_out(self, commands: Sequence[Command], now_s: float) -> list[Done]:
@@ -96,7 +99,8 @@ class Hands:
             return self._split(command, row, clock)
         destination = command.destination
         if destination is None:
-            others = [name for name, number in self._numbers.items() if self._world.present[number] and name != command.source]
+            there = [name for name, number in self._numbers.items() if self._world.present[number]]
+            others = [name for name in there if self._returns or name != command.source]
             destination = self._leader.places([(command.bundle, command.source)], others)[0]
         if destination is None:
             return self._failed(command, "failed", "nobody can take the bundle", owner, clock), clock

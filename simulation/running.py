@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -94,8 +94,9 @@ class _Running:
         self._cluster = f"{task.named.name}-{task.seed}"
         self._world = World(self._scenario, task.seed)
         self._store = InMemoryStore()
-        self._engine = Engine(task.settings)
-        self._hands = Hands(self._world, Leader(task.settings, self._cluster, self._store), START_MS)
+        late = self._scenario.placed_at_lookup and task.settings.mode == "parity"
+        self._engine = Engine(replace(task.settings, placement="none") if late else task.settings)
+        self._hands = Hands(self._world, Leader(task.settings, self._cluster, self._store), START_MS, returns=late)
         written = self._scenario.reports == "written" or (self._scenario.reports == "auto" and task.settings.mode == "parity")
         trigger = ReportTrigger() if written else None
         self._voices = Voices(self._world, self._cluster, trigger)

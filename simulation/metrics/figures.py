@@ -50,10 +50,11 @@ class Yardstick:
 class Figures:
     """NaN: cannot be known; ∞: never happened. Spreads are in points, times in rounds after the onset unless they say otherwise.
 
-    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`: largest ÷ smallest throughput. `moved_twice`: bundles
-    moved more than once; `back_and_forth`: moves that undo the one before. `false_unloads_a_day`: while usages were within the target
-    anyhow. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ that of an oracle which evens all out in one
-    round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast and seen usage, in points.
+    `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
+    message rate. `moved_twice`: bundles moved more than once; `back_and_forth`: moves that undo another. `false_unloads_a_day`: while
+    usages were within the target anyhow. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's
+    that evens all out in one round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast and seen
+    usage, in points.
     """
 
     rounds_to_detect: float
@@ -62,6 +63,7 @@ class Figures:
     seconds_to_balance: float
     operations: float
     bundles_moved: float
+    bundles_at_first: float
     bundles_placed: float
     minutes_moving: float
     unloads_per_hour: float
@@ -77,6 +79,8 @@ class Figures:
     residual_gap: float
     ratio_start: float
     ratio_end: float
+    rate_ratio_start: float
+    rate_ratio_end: float
     usage_ratio_end: float
     peak_over_mean: float
     moved_twice: float
@@ -110,6 +114,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         seconds_to_balance=balanced * timeline.interval_ms / 1000,
         operations=float(len(rounds)),
         bundles_moved=float(len(moves)),
+        bundles_at_first=float(sum(move.round == rounds[0] for move in moves)) if rounds else 0.0,
         bundles_placed=float(sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)),
         minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000 if rounds else 0.0,
         unloads_per_hour=len(moves) / days / 24,
@@ -125,6 +130,8 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         residual_gap=_tail(lasting) - attainable,
         ratio_start=_ratio(timeline.msg_throughput[onset]),
         ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
+        rate_ratio_start=_ratio(timeline.msg_rate[onset]),
+        rate_ratio_end=_ratio(_mean_of_last(timeline.msg_rate)),
         usage_ratio_end=_ratio(timeline.lasting[-1]),
         peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
         moved_twice=float(sum(count > 1 for count in Counter(move.bundle for move in moves).values())),

@@ -160,10 +160,12 @@ class Published(Form):
 
 
 class Parameters(Form):
-    """What several scenarios share: machines, message sizes and noise, in a file of `parameters/`."""
+    """What several scenarios share, in a file of `parameters/`: machines, message sizes, noise, settings of the rebalancer."""
 
     machines: dict[str, Machine] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
     noise: Noise = Noise()
+    placed_at_lookup: bool = False
     traffic: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -183,6 +185,9 @@ class Scenario(Form):
     #: Pulsar's leader sees what brokers wrote when enough had changed (`written`); our collector asks them (`asked`). `auto`: the first
     #: in parity mode, the second in fixed mode.
     reports: Literal["auto", "asked", "written"] = "auto"
+    #: In parity mode bundles are unloaded without a destination and placed when clients look them up, where they were before among
+    #: others: Pulsar before 2.10.6, 2.11.3, 3.0.1 (#20822).
+    placed_at_lookup: bool = False
     strategy: Strategy = Strategy()
     settings: dict[str, Any] = Field(default_factory=dict)
     #: How many times faster than usual consumers read while there is a backlog.

@@ -15,7 +15,7 @@ from strategies.errors import SettingsError
 
 SHELF = Path(__file__).parent
 #: Keys that a scenario takes from its parameters as a whole, or gives itself.
-_SHARED = ("machines", "noise")
+_SHARED = ("machines", "noise", "placed_at_lookup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,11 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
             "traffic": [{**parameters.traffic.get(_name(flow), {}), **flow} if isinstance(flow, dict) else flow for flow in flows]
         }
     given = parameters.model_dump()
+    own = tree.get("settings")
+    if isinstance(own, dict):
+        tree = tree | {"settings": {**parameters.settings, **own}}
+    elif own is None:
+        tree = tree | {"settings": parameters.settings}
     return tree | {key: given[key] for key in _SHARED}
 
 
