@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sinks.pulsar_http import tls_context, token_header
 from sinks.pulsar_settings import PulsarSettings
-from strategies.errors import PublishRejected, PublishTimeout, SinkError
+from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 
 if TYPE_CHECKING:
     import pulsar
@@ -47,10 +47,10 @@ def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
     secure = service_url.startswith(f"{SECURE}:")
     if secure:
         tls_context(settings)  # complains about files that cannot be read, which the client would only log
-    shown = pulsar.AuthenticationToken(lambda: _token(settings)) if _token(settings) else None
+    read = token_supplier(settings)
     return pulsar.Client(
         service_url,
-        authentication=shown,
+        authentication=pulsar.AuthenticationToken(read) if read() else None,
         operation_timeout_seconds=max(1, settings.deadline_ms // 1000),
         connection_timeout_ms=settings.connect_timeout_ms,
         tls_trust_certs_file_path=(settings.tls_ca_file or _authorities()) if secure else None,
@@ -99,8 +99,22 @@ def _greet(host: str, port: int, settings: PulsarSettings, secure: bool) -> None
                 pass
 
 
+def token_supplier(settings: PulsarSettings) -> Callable[[], str]:
+    """Reads the token anew for every connection, so that it can be replaced while the program runs; empty without one.
+
+    While its file cannot be read, the last token counts: the client's threads take no exceptions. Raises SettingsError at once, not later.
+    """
+    newest = [_token(settings)]
+
+    def read() -> str:
+        with suppress(SettingsError):
+            newest[0] = _token(settings)
+        return newest[0]
+
+    return read
+
+
 def _token(settings: PulsarSettings) -> str:
-    """Read anew for every connection, so that it can be replaced while the program runs."""
     return token_header(settings).get("Authorization", "").removeprefix("Bearer ")
 
 

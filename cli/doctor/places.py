@@ -21,6 +21,8 @@ from streaming.settings import JobSettings
 
 LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
+#: A job that was down for so long must find everything again.
+SHORT_RETENTION_MS = 3_600_000
 
 
 def check_disk(job: JobSettings) -> Finding:
@@ -99,6 +101,10 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
     if facts.compacted:
         remedy = "set its cleanup.policy to delete: records share their cluster as key, all but the newest would go"
         return Finding(check, "fail", f"{topic} is compacted", remedy)
+    kept = facts.configs.get("retention.ms", "")
+    if kept.isdecimal() and int(kept) < SHORT_RETENTION_MS:
+        remedy = "raise its retention.ms: what the job has not read by then is lost, and replays need a past"
+        return Finding(check, "warn", f"{topic} keeps records for {int(kept) / 60_000:g} min only", remedy)
     if facts.leaderless:
         return Finding(
             check, "fail", f"{topic}: {facts.leaderless} of {facts.partitions} partitions have no leader", "start the missing brokers"

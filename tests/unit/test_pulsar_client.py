@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_client import open_client, pulsar_errors
+from sinks.pulsar_client import open_client, pulsar_errors, token_supplier
 from sinks.pulsar_settings import PulsarSettings
 from strategies.errors import PublishTimeout, SettingsError
 
@@ -46,3 +46,15 @@ def test_files_that_cannot_be_read_are_complaints(setting: str, tmp_path: Path) 
     settings = PulsarSettings("c", "http://a:8080", **{setting: str(tmp_path / "nowhere")})  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=rf"^pulsar\.{setting}: "):
         open_client("pulsar+ssl://a:6651", settings)
+
+
+def test_a_token_is_read_anew_and_the_last_one_counts_while_its_file_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one", "utf-8")
+    read = token_supplier(PulsarSettings("c", "http://a:8080", str(file)))
+    file.write_text("two", "utf-8")
+    assert read() == "two"
+    file.unlink()
+    assert read() == "two"
+    with pytest.raises(SettingsError, match=r"pulsar\.token_file"):
+        token_supplier(PulsarSettings("c", "http://a:8080", str(file)))
