@@ -71,6 +71,10 @@ bench: $(STAMP) ## milliseconds per decision; per report and per round, in the p
 bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 100, 1,000 and 5,000 brokers (ARGS="…" go to it)
 	@$(VENV)/bin/python -m benchmarks.decisions $(ARGS)
 
+.PHONY: bench-backtest
+bench-backtest: $(STAMP) ## a back-test beside a plain reading pass of the same Parquet file, growing with days and brokers (ARGS="--sizes 30x100")
+	@$(VENV)/bin/python -m benchmarks.backtest $(ARGS)
+
 .PHONY: bench-java
 bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
 	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)

@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Decide on a recording, or on records piped in, and show or keep the decisions.",
     "simulate": "Try strategies on modelled clusters in virtual time, the published experiments among them.",
     "record": "Copy a topic into a recording.",
+    "convert": "Make a columnar recording (Parquet) from JSON Lines, for back-tests.",
+    "backtest": "See what strategies would have decided on a recording, and what would have come of it.",
     "state": "Show what a checkpoint remembers about every broker.",
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
     "shadow": "Compare our decisions with the moves that Pulsar's own shedder made meanwhile.",

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.stopping import Stop
-from sinks.recording import write_recording
+from sinks.columnar import ENDING
+from sinks.columnar_writing import ColumnarRecording
+from sinks.limits import WireLimits
+from sinks.recording import Recording, open_recording, write_recording
 from sinks.topics import Reader, TopicAccess, open_reader
 
-ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
 _LOOK_EVERY_S = 0.2
 
 
@@ -43,7 +46,7 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
     part = target.with_name(f".{target.name}.part{ending}")
     records = size = 0
     try:
-        with write_recording(part) as recording:
+        with _begin(part) as recording:
             for values in _blocks(reader, patience, stop):
                 recording.append(values)
                 records += len(values)
@@ -53,6 +56,27 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
     finally:
         part.unlink(missing_ok=True)
     return Recorded(records, size, stop.by)
+
+
+def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
+    """A recording as a columnar one, which appears when it is whole. Raises SinkError, and SettingsError where pyarrow is missing."""
+    part = target.with_name(f".{target.name}.part")
+    records = size = 0
+    lines = open_recording(source)
+    try:
+        with ColumnarRecording(part, limits) as recording:
+            for line in lines:
+                recording.append([line])
+                records += 1
+                size += len(line) + 1
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return Recorded(records, size, "")
+
+
+def _begin(path: Path) -> Recording | ColumnarRecording:
+    return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
 def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:

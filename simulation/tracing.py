@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simulation.timeline import Kind, Membership, Move, Timeline
-from strategies.bundle_loads import Floats
+from strategies.bundle_loads import Floats, Ints
 from strategies.model import Command, Outcome, Round, Scalar
 
 
@@ -40,7 +40,7 @@ class Tracer:
     _cluster: str = ""
     _times: list[int] = field(default_factory=list)
     _columns: dict[str, int] = field(default_factory=dict)
-    _rows: list[tuple[Floats, Floats]] = field(default_factory=list)
+    _rows: list[tuple[Ints, Floats]] = field(default_factory=list)
     _reached: list[bool] = field(default_factory=list)
     _moves: list[Move] = field(default_factory=list)
     _by_command: dict[str, int] = field(default_factory=dict)
@@ -62,13 +62,23 @@ class Tracer:
         columns = [self._columns.setdefault(broker, len(self._columns)) for broker in record.usage]
         rows = [(usage, known.get(broker, _UNKNOWN)) for broker, usage in record.usage.items()]
         figures = [(u, m.msg_rate, m.msg_throughput, u if m.lasting != m.lasting else m.lasting) for u, m in rows]
-        self._rows.append((np.array(columns, dtype=np.float64), np.array(figures, dtype=np.float64).reshape(-1, 4)))
+        self._rows.append((np.array(columns, dtype=np.int64), np.array(figures, dtype=np.float64).reshape(-1, 4)))
         self._times.append(record.ts)
         self._reached.append(reached)
         for command in commands:
             if command.action in ("unload", "transfer"):
                 self._by_command[command.id] = len(self._moves)
                 self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
+
+    def block(self, cluster: str, times_ms: Ints, brokers: Sequence[str], figures: Sequence[Floats], reached: Sequence[bool]) -> None:
+        """Rounds in a row without a move. `figures`: usage, msg_rate, msg_throughput and lasting, float64[rounds, brokers] each."""
+        self._cluster = cluster
+        columns = np.array([self._columns.setdefault(broker, len(self._columns)) for broker in brokers], dtype=np.int64)
+        cells = np.stack(figures, axis=-1)
+        self._rows += [(columns, row) for row in cells]
+        self._times += times_ms.tolist()
+        self._reached += reached
+        self._present = frozenset(brokers)
 
     def outcome(self, outcome: Outcome, topics: int = 0, blip_ms: int = 0) -> None:
         """What became of a command; of one that is not known here, nothing."""
@@ -92,7 +102,7 @@ class Tracer:
         """The run so far."""
         cells = np.full((4, len(self._rows), len(self._columns)), np.nan)
         for row, (columns, figures) in enumerate(self._rows):
-            cells[:, row, columns.astype(np.int64)] = figures.T
+            cells[:, row, columns] = figures.T
         usage, rate, throughput, lasting = (np.ascontiguousarray(part) for part in cells)
         return Timeline(
             title=self.title,

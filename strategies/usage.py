@@ -66,11 +66,16 @@ def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
     )
     # Straight into one array: of thousands of brokers, the tuples and lists on the way would take longer than the arithmetic.
     used, limit = np.fromiter(cells, np.float64, 8 * len(figures)).reshape(-1, 2, 4).swapaxes(0, 1)
+    return usages_of(used, limit, weights)
+
+
+def usages_of(used: Floats, limit: Floats, weights: Weights) -> Floats:
+    """The same of float64[…, 4]: CPU, direct memory, bandwidth in and out."""
     factors = np.array([weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out], dtype=np.float64)
-    highest = np.full(len(figures), -inf)
+    highest = np.full(used.shape[:-1], -inf)
     with np.errstate(all="ignore"):
         weighted = _percents(used, limit).astype(np.float64) * factors
-        for column in weighted.T:
+        for column in np.moveaxis(weighted, -1, 0):
             highest = np.where(column > highest, column, highest)
         return highest / 100
 

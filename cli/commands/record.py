@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +12,7 @@ from cli import console, exits, options
 from cli.recording import ENDINGS, Patience
 from cli.recording import record as copy
 from cli.stopping import stopping
+from sinks.columnar import ENDING
 from sinks.topic_uri import parse_topic
 from sinks.topics import open_reader
 
@@ -20,12 +21,16 @@ app = typer.Typer()
 
 @app.command()
 def record(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="The recording: .jsonl, .jsonl.gz or .jsonl.zst.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The recording: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
     *,
     topic: Annotated[str | None, typer.Option(metavar="URI", help="The topic to copy; the telemetry of the settings if not given.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C or SIGTERM.")] = False,
     until_idle: Annotated[
         float | None, typer.Option("--until-idle", metavar="SECONDS", min=0, help="Go on until nothing came for so long.")
+    ] = None,
+    form: Annotated[
+        Literal["jsonl", "parquet"] | None,
+        typer.Option("--format", help="As FILE's ending says, if not given; parquet is for backtest and tune, and keeps less of reports."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     config: options.Config = None,
@@ -36,7 +41,7 @@ def record(
 
     Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it.
     """
-    _check(target, force)
+    _check(target, force, form)
     job = options.settings(config, overrides).job
     uri = parse_topic(topic if topic is not None else job.topics.telemetry)
     patience = Patience(follow, until_idle)
@@ -50,7 +55,9 @@ def record(
         raise typer.Exit(exits.INTERRUPTED)
 
 
-def _check(target: Path, force: bool) -> None:
+def _check(target: Path, force: bool, form: str | None) -> None:
+    if form is not None and (form == "parquet") != (target.suffix == ENDING):
+        raise typer.BadParameter(f"{target.name} has another ending than --format {form} wants", param_hint="FILE")
     if not target.name.endswith(ENDINGS):
         raise typer.BadParameter(f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE")
     if target.exists() and not force:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import isnan
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,19 @@ class Summary:
         """Moves that took a bundle back to the broker it had left in the move before."""
         pairs = (pair for path in _paths(self.moves).values() for pair in pairwise(path))
         return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs; None for what nobody knows."""
+        figures = {
+            "spread_first_points": self.first_spread,
+            "spread_last_points": self.last_spread,
+            "spread_mean_points": self.mean_spread,
+            "highest_usage_percent": self.highest_usage,
+            "traffic_moved_bytes_per_s": self.traffic,
+        }
+        known = {name: None if isnan(value) else round(value, 6) for name, value in figures.items()}
+        counts = {"rounds": self.run.rounds, "rounds_within_goal": int(self.run.reached.sum()), "commands": self.commands}
+        return {**counts, **known, "moved": len(self.moves), "moved_again": self.repeated, "moved_back": self.returned}
 
 
 def _paths(moves: Sequence[Move]) -> dict[str, list[Move]]:

@@ -1,0 +1,1 @@
+"""What strategies would have decided on a recording, and what would have come of it."""

@@ -1,0 +1,280 @@
+"""The fold over a columnar recording: what the plain loop decides, without a step for every report of a round that decides nothing.
+
+Rounds in a row that change nothing but figures, and in which the strategy certainly decides nothing, are passed over together; the state
+they leave is made when the first other round needs it. That is the state the engine would have come to, bit for bit
+(tests/unit/test_backtest_open_loop.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cli.backtest.segments import LIMIT, SWEEP, USED, Known, Regular, figures_of, leading, regular_rounds
+from sinks.columnar_reading import Block, Column, counts_of
+from strategies.averages import unpack_history
+from strategies.averages_in_bulk import BulkAverages
+from strategies.bundle_loads import Floats, Ints
+from strategies.clock import Clock
+from strategies.engine import Engine, EngineSettings, placement_of
+from strategies.model import Event, Figures
+from strategies.shedding.quiet import quiet_rounds
+from strategies.shedding.registry import shedder
+from strategies.state import ClusterState
+from strategies.store import BrokerState, InMemoryStore
+from strategies.usage import usages_of
+
+#: Placements whose memory does not change in a round that places nothing.
+_NO_MEMORY = ("least_long_term_rate", "none")
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Rounds that decided nothing. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4]."""
+
+    cluster: str
+    times_ms: Ints
+    brokers: tuple[str, ...]
+    usage: Floats
+    traffic: Floats
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A part of a block that was passed over, as far as its bundles' averages need it."""
+
+    column: Column
+    rows: Ints
+    fresh: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    first_round: int
+
+
+class OpenLoop:
+    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for settings nobody knows."""
+
+    def __init__(self, settings: EngineSettings, *, leap: bool = True) -> None:
+        """`leap`: pass over quiet rounds together; without it, every record goes through the engine, which decides the same."""
+        self._settings, self._engine = settings, Engine(settings)
+        self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
+        rule = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
+        plain = not (settings.splitting.enabled or settings.limits.excluded_brokers)
+        may = leap and settings.mode == "fixed" and plain and placement_of(settings)[0] in _NO_MEMORY
+        self._quiet = quiet_rounds(rule) if may else None
+        self._ahead: _Ahead | None = None
+        #: Bytes that could not be decoded, of all blocks; records folded so far, of the block under way.
+        self.rejected = self.folded = 0
+
+    def fold(self, blocks: Iterable[Block]) -> Iterator[list[Event] | Quiet]:
+        """What happens, in order: events of the engine, or rounds that were passed over."""
+        for block in blocks:
+            row = 0
+            while row < len(block):
+                passed = self._pass_over(block, row) if self._quiet is not None else None
+                if passed is not None:
+                    row, quiet = passed
+                    self.folded = row
+                    yield quiet
+                    continue
+                end = _after_sweep(block, row)
+                self.settle()
+                events = [event for at in range(row, end) for event in self._record(block, at)]
+                row = self.folded = end
+                yield events
+
+    def store(self, cluster: str) -> InMemoryStore:
+        """The state of a cluster, as the engine would have it."""
+        self.settle()
+        return self._stores[cluster]
+
+    def _record(self, block: Block, row: int) -> list[Event]:
+        record = block.record(row)
+        if record is None:
+            self.rejected += 1
+            return []
+        return self._engine.fold(record, self._stores[record.cluster])
+
+    def _pass_over(self, block: Block, row: int) -> tuple[int, Quiet] | None:
+        if len(self._stores) != 1:
+            return None
+        if self._ahead is None:
+            ((cluster, store),) = self._stores.items()
+            self._ahead = _Ahead.start(cluster, store)
+        if self._ahead is None or self._quiet is None:
+            return None
+        regular = regular_rounds(block, row, self._ahead.known, self._settings)
+        if regular is None:
+            return None
+        figures = figures_of(block, regular)
+        usage = usages_of(figures[..., USED], figures[..., LIMIT], self._settings.weights)
+        # A broker above this gets advice about its hottest bundle, which only the engine can give.
+        advised = self._settings.throttling.above_percent / 100 if self._settings.throttling.advise else np.inf
+        count = leading(np.asarray((np.isfinite(usage) & (usage <= advised)).all(axis=1)))
+        count, ewmas = self._quiet(usage[:count], regular.fresh[:count], self._ahead.ewmas)
+        if count == 0:
+            return None
+        self._ahead = self._ahead.after(block, regular, count, ewmas)
+        quiet = Quiet(self._ahead.known.cluster, regular.now_ms[:count], self._ahead.known.names, usage[:count], figures[:count, :, 10:14])
+        return int(regular.ends[count - 1]) + 1, quiet
+
+    def settle(self) -> None:
+        """Makes the state that passed rounds leave; reads the bundles that it needs for it."""
+        if self._ahead is not None:
+            self._ahead.write(self._stores[self._ahead.known.cluster])
+            self._ahead = None
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """How far the passed rounds have come, beside a store that still stands where they began."""
+
+    known: Known
+    before: tuple[BrokerState, ...]
+    state: ClusterState
+    ewmas: Floats
+    sampled_at: Ints
+    sampled_round: Ints
+    round: int
+    passed: tuple[_Passed, ...] = ()
+    newest: tuple[Figures, ...] = ()
+    counts: tuple[str, ...] = ()
+
+    @classmethod
+    def start(cls, cluster: str, store: InMemoryStore) -> _Ahead | None:
+        """None unless a round has just closed, nothing is under way and every broker's newest report is whole."""
+        state = store.get_cluster()
+        brokers = tuple(sorted(store.brokers(), key=lambda one: one.broker))
+        busy = state.early is not None or state.in_flight or state.departed or state.gained or state.reported or state.clock is None
+        if busy or len(brokers) < 2 or state.clock is None or state.clock.run_from_ms is not None or state.sweep_at_ms < 0:
+            return None
+        if any(not _whole(one) for one in brokers) or state.round_at_ms != state.clock.now_ms:
+            return None
+        tables = [store.get_table(one.broker) for one in brokers]
+        if any(table is None for table in tables):
+            return None
+        known = Known(
+            cluster,
+            tuple(one.broker for one in brokers),
+            tuple("\n".join(unpack_history(table).newest.names) for table in tables if table is not None),
+            state.clock.now_ms,
+            state.sweep_at_ms,
+            np.array([one.reported_at_ms for one in brokers]),
+            np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
+        )
+        ewmas = np.array([np.nan if one.memory.ewma is None else one.memory.ewma for one in brokers])
+        sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
+        return cls(known, brokers, state, ewmas, *sampled, round=state.round)
+
+    def after(self, block: Block, regular: Regular, count: int, ewmas: Floats) -> _Ahead:
+        """After `count` of the regular rounds of a block."""
+        rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
+        last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
+        sampled_at = np.where(last < 0, self.sampled_at, ts[last, np.arange(ts.shape[1])])
+        sampled_round = np.where(last < 0, self.sampled_round, self.round + 1 + last)
+        known = replace(
+            self.known,
+            now_ms=int(regular.now_ms[count - 1]),
+            sweep_at_ms=int(regular.sweeps_ms[count - 1]),
+            reported_at=ts[-1],
+            digests=block.digests[rows[-1]],
+        )
+        # The newest *sample* of a table: a repeated report adds nothing, not even its topics.
+        sampled_rows = [int(rows[at, column]) if at >= 0 else -1 for column, at in enumerate(last.tolist())]
+        old = self.counts or ("",) * len(sampled_rows)
+        counts = tuple(
+            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, old, strict=True)
+        )
+        newest = tuple(block.figures_of(int(row)) for row in rows[-1])
+        part = _Passed(block.column, rows, fresh, self.round + 1)
+        return replace(
+            self,
+            known=known,
+            ewmas=ewmas,
+            sampled_at=sampled_at,
+            sampled_round=sampled_round,
+            round=self.round + count,
+            passed=(*self.passed, part),
+            newest=newest,
+            counts=counts,
+        )
+
+    def write(self, store: InMemoryStore) -> None:
+        """Brings the store to where the passed rounds ended."""
+        if not self.passed:
+            return
+        histories = [unpack_history(table) for one in self.before if (table := store.get_table(one.broker)) is not None]
+        averages = BulkAverages(histories)
+        for part, traffic, starts in _read_ahead(self.passed):
+            _advance(averages, part, traffic, starts)
+        names = [history.newest.names for history in histories]
+        counts = [
+            counts_of(text) if text else (history.newest.topics, history.newest.sessions)
+            for text, history in zip(self.counts, histories, strict=True)
+        ]
+        for column, (one, history) in enumerate(zip(self.before, averages.histories(names, counts), strict=True)):
+            store.put_table(one.broker, history.pack())
+            digest = f"{int(self.known.digests[column]):016x}"
+            at = int(self.known.reported_at[column])
+            store.put_broker(
+                replace(
+                    one,
+                    reported_at_ms=at,
+                    reported_round=self.round,
+                    bundles_at_ms=at,
+                    sampled_at_ms=int(self.sampled_at[column]),
+                    sampled_round=int(self.sampled_round[column]),
+                    digest=digest,
+                    bundles_digest=digest,
+                    figures=self.newest[column],
+                    memory=replace(one.memory, ewma=float(self.ewmas[column])),
+                    table=history.summary(),
+                )
+            )
+        known = self.known
+        store.put_cluster(
+            replace(
+                self.state,
+                clock=Clock(known.now_ms),
+                round=self.round,
+                round_at_ms=known.now_ms,
+                sweep_at_ms=known.sweep_at_ms,
+                missing={},
+                live=len(known.names),
+                reported=0,
+            )
+        )
+
+
+def _whole(one: BrokerState) -> bool:
+    """Figures and bundles in one report (modular load manager), and nothing that a move may still change."""
+    return one.digest == one.bundles_digest and one.reported_at_ms == one.bundles_at_ms >= 0 and one.sampled_at_ms > one.judged_after_ms
+
+
+def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Ints) -> None:
+    for number, (rows, fresh) in enumerate(zip(part.rows, part.fresh, strict=True)):
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+            figures = traffic[starts[first] : starts[last + 1]]
+        else:
+            figures = np.concatenate([traffic[starts[row] : starts[row + 1]] for row in rows.tolist()])
+        averages.sample(figures, fresh.tolist(), part.first_round + number)
+
+
+def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, Ints]]:
+    """Traffic of one part after the other; the next one is read while one is used, and none is kept."""
+    with ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(parts[0].column.read)
+        for index, part in enumerate(parts):
+            traffic, starts = coming.result()
+            if index + 1 < len(parts):
+                coming = ahead.submit(parts[index + 1].column.read)
+            yield part, traffic, starts
+
+
+def _after_sweep(block: Block, row: int) -> int:
+    """The record after the next sweep, or the end of the block."""
+    ends = np.flatnonzero(block.kinds[row:] == SWEEP)
+    return row + int(ends[0]) + 1 if len(ends) else len(block)

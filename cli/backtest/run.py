@@ -1,0 +1,191 @@
+"""One back-test: a strategy and its settings on a columnar recording, open loop or closed loop, written down as timelines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cli.backtest.open_loop import OpenLoop, Quiet
+from cli.backtest.reassigned import Reassigned
+from cli.goal import Goal, goal_of
+from cli.report.settings import told_settings
+from cli.settings.load import Settings
+from simulation.timeline import Timeline
+from simulation.tracing import Measured, Tracer
+from sinks.columnar import KINDS
+from sinks.columnar_reading import Block, read_blocks
+from strategies.bundle_loads import Floats, Ints
+from strategies.engine import placement_of
+from strategies.estimate import spread
+from strategies.model import Command, Event, Rejection, Round
+
+Loop = Literal["open", "closed"]
+_SWEEP = KINDS.index("sweep")
+OPEN_NOTES = (
+    "Open loop: the reports are as recorded and do not react. An imbalance that a move would have ended is met again in every round, so "
+    "counts of moves are how often the strategy would have asked, not how much it would have moved.",
+)
+CLOSED_NOTES = (
+    "Closed loop: every bundle's recorded load is put where the moves say, at once. It takes along its share of its recorded broker's "
+    "resources, as if all brokers did equal work for equal traffic; caches, clients that reconnect and unequal machines are not known.",
+    "Traffic itself is as recorded: what clients would have sent to a broker that is less full is not known.",
+    "Moves that the cluster's own balancer made while this was recorded are in the recording, for bundles that were not moved here.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run; small, so that it travels to another process. `until`/`since`: part of the recording by time, in ms."""
+
+    recording: Path
+    title: str
+    settings: Settings
+    loop: Loop
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One timeline per cluster, by name; how many records could not be used; how many rounds were passed over together."""
+
+    timelines: tuple[Timeline, ...]
+    rejected: int
+    records: int
+    passed_over: int
+
+
+def run(job: Job) -> Answer:
+    """Raises SinkError for a recording that cannot be read."""
+    return _Run(job).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
+
+
+class _Run:
+    def __init__(self, job: Job) -> None:
+        self._job, self._engine = job, job.settings.engine
+        self._goal: Goal = goal_of(self._engine)
+        self._loop = OpenLoop(self._engine)
+        self._tracers: dict[str, Tracer] = {}
+        self._owners: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    def answer(self, blocks: Iterable[Block]) -> Answer:
+        for block in blocks:
+            self._counts["records"] += len(block)
+            if self._job.loop == "open":
+                for happened in self._loop.fold([block]):
+                    self._note(happened, None, 0)
+            else:
+                self._closed(block)
+        lines = tuple(tracer.timeline() for _, tracer in sorted(self._tracers.items()))
+        return Answer(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
+
+    def _closed(self, block: Block) -> None:
+        """Until a round moves something; then the rest of the block with the bundles where they are now."""
+        begin = 0
+        while begin < len(block):
+            rest = block.between(begin, len(block))
+            put = Reassigned(rest, dict(self._owners))
+            begin += self._until_moved(put.made(), put)
+        if self._owners:
+            self._loop.settle()  # what was changed about a block is not worth keeping until somebody asks for its averages
+
+    def _until_moved(self, block: Block, put: Reassigned) -> int:
+        """How many records were folded."""
+        done = 0
+        for happened in self._loop.fold([block]):
+            done = self._loop.folded
+            if self._note(happened, put, done - 1):
+                break
+        return done
+
+    def _note(self, happened: list[Event] | Quiet, put: Reassigned | None, row: int) -> bool:
+        """Writes down what happened; whether bundles moved."""
+        if isinstance(happened, Quiet):
+            self._counts["passed"] += len(happened.times_ms)
+            self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
+            return False
+        self._counts["rejected"] += sum(isinstance(event, Rejection) for event in happened)
+        commands = [event for event in happened if isinstance(event, Command) and event.action in ("unload", "transfer")]
+        for event in happened:
+            if isinstance(event, Round):
+                own = [command for command in commands if command.round == event.round and command.cluster == event.cluster]
+                placed = [_placed(command, event) for command in own] if put is not None else own
+                traffic = {one.bundle: put.throughput(one.bundle, row) for one in placed} if put is not None else None
+                self._tracer(event.cluster).round(event, placed, self._goal.reached(event), self._measured(event), traffic)
+                if put is not None:
+                    self._owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
+        return bool(commands)
+
+    def _measured(self, record: Round) -> dict[str, Measured]:
+        store = self._loop.store(record.cluster)
+        found = {broker: store.get_broker(broker) for broker in record.usage}
+        return {
+            broker: Measured(state.figures.traffic.msg_rate, state.figures.traffic.msg_throughput)
+            for broker, state in found.items()
+            if state is not None
+        }
+
+    def _tracer(self, cluster: str) -> Tracer:
+        if cluster not in self._tracers:
+            closed = self._job.loop == "closed"
+            self._tracers[cluster] = Tracer(
+                title=self._job.title,
+                kind="re-assigned" if closed else "recorded",
+                strategy=f"{self._engine.strategy}/{self._engine.mode}",
+                placement=placement_of(self._engine)[0],
+                goal=self._goal.text,
+                interval_ms=self._engine.round.interval_ms,
+                settings=told_settings(self._job.settings),
+                notes=CLOSED_NOTES if closed else OPEN_NOTES,
+            )
+        return self._tracers[cluster]
+
+
+def _quiet_rows(quiet: Quiet, goal: Goal) -> tuple[str, Ints, tuple[str, ...], list[Floats], list[bool]]:
+    rate, throughput = quiet.traffic[..., 0] + quiet.traffic[..., 1], quiet.traffic[..., 2] + quiet.traffic[..., 3]
+    reached = [
+        goal.reached(_as_round(quiet, int(ts), usage, data))
+        for ts, usage, data in zip(quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), strict=True)
+    ]
+    return quiet.cluster, quiet.times_ms, quiet.brokers, [quiet.usage, rate, throughput, quiet.usage], reached
+
+
+def _as_round(quiet: Quiet, ts: int, usage: list[float], throughput: list[float]) -> Round:
+    """As much of a round's record as a goal looks at."""
+    figures = dict(zip(quiet.brokers, usage, strict=True))
+    even, data = spread(usage), spread(throughput)
+    return Round(quiet.cluster, 0, 0, ts, "sweep", "", quiet.brokers, {}, figures, figures, even, even, data, (), (), "", "")
+
+
+def _placed(command: Command, record: Round) -> Command:
+    """With the destination where Pulsar's leader would most likely put the bundle: the broker that is least full after the round."""
+    if command.destination is not None:
+        return command
+    others = {broker: usage for broker, usage in record.usage_after.items() if broker != command.source}
+    return replace(command, destination=min(others, key=lambda broker: (others[broker], broker))) if others else command
+
+
+def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None) -> Iterator[Block]:
+    """The records of a time, parted after sweeps."""
+    for block in blocks:
+        begin = 0 if since_ms is None else _cut(block, since_ms)
+        end = len(block) if until_ms is None else _cut(block, until_ms)
+        if begin < end:
+            yield block.between(begin, end)
+        if end < len(block):
+            return
+
+
+def _cut(block: Block, ts: int) -> int:
+    """The first record of the pass whose sweep is not before `ts`; the block's end if it holds no such sweep."""
+    sweeps = np.flatnonzero(block.kinds == _SWEEP)
+    earlier = block.ts[sweeps] < ts
+    if earlier.all():
+        return len(block)
+    return int(sweeps[earlier][-1]) + 1 if earlier.any() else 0

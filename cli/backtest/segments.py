@@ -1,0 +1,118 @@
+"""Parts a block into rounds that a collector made: one report of every broker, then the sweep that ends the pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sinks.columnar import KINDS
+from sinks.columnar_reading import Block
+from strategies.bundle_loads import Floats, Ints
+from strategies.engine import EngineSettings
+from strategies.model import Sweep
+from strategies.shedding.quiet import Bools
+
+REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
+#: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
+USED, LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the fold knows of brokers when a round has just closed, a column per broker by name; see `BrokerState`."""
+
+    cluster: str
+    names: tuple[str, ...]
+    bundles: tuple[str, ...]
+    now_ms: int
+    sweep_at_ms: int
+    reported_at: Ints
+    digests: np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+@dataclass(frozen=True)
+class Regular:
+    """Rounds in a row that change nothing but figures. `rows`: int64[rounds, brokers], records of the block; `ends`: their sweeps."""
+
+    rows: Ints
+    ends: Ints
+    sweeps_ms: Ints
+    now_ms: Ints
+    fresh: Bools
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+def regular_rounds(block: Block, begin: int, known: Known, settings: EngineSettings) -> Regular | None:
+    """The regular rounds from record `begin` on, as far as they go; None if there is not even one.
+
+    Regular: every broker reports once, newer than before, with the same bundles; nobody else does; the sweep lists all and misses none;
+    no clock jumps, nobody is stale, and no round closes before its sweep. Whatever is not is left to the engine.
+    """
+    brokers = len(known.names)
+    ends = begin + np.flatnonzero(block.kinds[begin:] == SWEEP)
+    if not len(ends) or block.texts["cluster"] != (known.cluster,):
+        return None
+    starts = np.concatenate(([begin], ends[:-1] + 1)).astype(np.int64)
+    count = leading(ends - starts == brokers)
+    if count == 0:
+        return None
+    rows = starts[:count, None] + np.arange(brokers)
+    place = {name: column for column, name in enumerate(known.names)}
+    columns = np.array([place.get(name, -1) for name in block.texts["broker"]] + [-1])[block.brokers[rows]]
+    order = np.argsort(columns, axis=1, kind="stable")
+    rows = np.take_along_axis(rows, order, axis=1)
+    text = {bundles: code for code, bundles in enumerate(block.texts["bundles"])}
+    same = (block.kinds[rows] == REPORT) & (np.take_along_axis(columns, order, axis=1) == np.arange(brokers))
+    same &= block.bundles[rows] == np.array([text.get(bundles, -2) for bundles in known.bundles])
+    count = leading(same.all(axis=1) & ~np.isnan(block.figures[rows, 0]).any(axis=1))
+    count, sweeps = _swept(block, ends[:count], known)
+    return _timely(block, rows[:count], (ends[:count], sweeps), known, settings)
+
+
+def _swept(block: Block, ends: Ints, known: Known) -> tuple[int, Ints]:
+    """How many rounds end with a sweep of all brokers, and when."""
+    names, times = frozenset(known.names), list[int]()
+    for end in ends.tolist():
+        sweep = block.record(end)
+        if not isinstance(sweep, Sweep) or sweep.missing or frozenset(sweep.brokers) != names:
+            break
+        times.append(sweep.ts)
+    return len(times), np.array(times, dtype=np.int64)
+
+
+def _timely(block: Block, rows: Ints, passes: tuple[Ints, Ints], known: Known, settings: EngineSettings) -> Regular | None:
+    if not len(rows):
+        return None
+    ends, sweeps = passes
+    rule, ts = settings.round, block.ts[rows]
+    newest = np.maximum.accumulate(np.maximum(ts.max(axis=1), known.now_ms))
+    now = np.maximum.accumulate(np.maximum(newest, sweeps))
+    before = np.concatenate(([known.now_ms], now[:-1]))
+    swept_before = np.concatenate(([known.sweep_at_ms], sweeps[:-1]))
+    reports = np.maximum(ts.max(axis=1), before)
+    earlier = np.vstack((known.reported_at[None, :], ts[:-1]))
+    good = (ts > earlier).all(axis=1) & (sweeps > swept_before)
+    good &= (np.maximum(reports, sweeps) - before <= rule.max_clock_jump_ms) & (now - ts.min(axis=1) <= rule.max_clock_jump_ms)
+    good &= now - sweeps <= rule.max_clock_jump_ms
+    good &= (now - before) * 4 >= rule.interval_ms * 3
+    good &= (reports - before < rule.interval_ms + rule.lateness_ms) & (reports - swept_before <= 2 * rule.interval_ms)
+    good &= now - ts.min(axis=1) <= rule.stale_after_ms
+    count = leading(good)
+    if count == 0:
+        return None
+    digests = block.digests[rows[:count]]
+    fresh = digests != np.vstack((known.digests[None, :], digests[:-1]))
+    return Regular(rows[:count], ends[:count], sweeps[:count], now[:count], fresh)
+
+
+def figures_of(block: Block, regular: Regular) -> Floats:
+    """float64[rounds, brokers, 18]."""
+    return np.asarray(block.figures[regular.rows])
+
+
+def leading(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    """How many are true before the first that is not."""
+    return len(good) if good.all() else int(good.argmin())

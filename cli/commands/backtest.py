@@ -1,0 +1,132 @@
+"""`rebalancer backtest`: what strategies and settings would have decided on a recording, and what would have come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli import console, exits, options
+
+if TYPE_CHECKING:
+    from cli.backtest.run import Answer, Job, Loop
+
+app = typer.Typer()
+
+LOOPS = {
+    "closed": "closed loop: the recorded load of every bundle, put where the moves say, as if all brokers did equal work for equal traffic",
+    "open": "open loop: recorded reports do not react to moves, so this says when each would have acted, not what would have come of it",
+}
+
+
+@app.command()
+def backtest(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    *,
+    strategy: Annotated[
+        list[str] | None, typer.Option("--strategy", metavar="NAME", help="Instead of the settings' strategy. Repeatable: one run each.")
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option("--variant", metavar="PATH=VALUE[;…]", help="One more run of each strategy with these settings. Repeatable."),
+    ] = None,
+    loop: Annotated[
+        Literal["closed", "open"], typer.Option("--loop", help="closed: moves take the recorded loads along; open: reports do not react.")
+    ] = "closed",
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures: one HTML file.")] = None,
+    fail_on_imbalance: Annotated[
+        bool, typer.Option("--fail-on-imbalance", help="Exit 3 when the last round of a run is less even than its strategy wants it.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Try strategies and settings on a recording, and compare them in a table and a report.
+
+    A table has one line per run and cluster: how even the brokers were, and how much was moved for it. Large recordings are read many times
+    faster after `rebalancer convert`.
+    """
+    from cli.backtest.several import run_all
+    from cli.backtest.source import columnar
+
+    wanted = options.settings(config, overrides)
+    with columnar(recording, wanted.job.wire, console.progress) as path:
+        jobs = _jobs(path, loop, strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
+        answers = run_all(jobs, console.progress)
+    _show(recording, loop, jobs, answers, as_json)
+    if html is not None:
+        _write_html(html, recording, answers)
+    if fail_on_imbalance and any(line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines):
+        raise typer.Exit(exits.IMBALANCED)
+
+
+def _parts(variant: str) -> list[str]:
+    return [part.strip() for part in variant.split(";") if part.strip()]
+
+
+def _jobs(
+    path: Path, loop: Loop, strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
+) -> list[Job]:
+    from cli.backtest.run import Job
+
+    config, overrides = base
+    jobs = []
+    for name in dict.fromkeys(strategies):
+        for changes in variants:
+            settings = options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes)
+            title = ", ".join([name, *(change.rpartition(".")[2] for change in changes)])
+            jobs.append(Job(path, title, settings, loop))
+    return jobs
+
+
+def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[Answer], as_json: bool) -> None:
+    from cli.report.figures import comparison
+    from cli.report.summary import Summary
+
+    summaries = [Summary(line) for answer in answers for line in answer.timelines]
+    if as_json:
+        runs = [_as_json(job, answer) for job, answer in zip(jobs, answers, strict=True)]
+        console.print_json("backtest", 1, {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs})
+        return
+    if not any(summary.run.rounds for summary in summaries):
+        print("No round closed: the recording holds no load reports of two brokers, or too little time.")
+        return
+    compared = comparison(summaries)
+    clusters = {summary.run.cluster for summary in summaries}
+    heads = compared["heads"] if len(clusters) == 1 else ["cluster", *compared["heads"]]
+    rows = compared["rows"]
+    if len(clusters) > 1:
+        rows = [[summary.run.cluster, *row] for summary, row in zip(summaries, rows, strict=True)]
+    texts = len(heads) - len(compared["heads"]) + 1
+    console.show(console.table([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
+    if rejected := answers[0].rejected:
+        print(f"{rejected} records could not be used; `rebalancer replay` says why")
+
+
+def _as_json(job: Job, answer: Answer) -> dict[str, Any]:
+    from cli.report.summary import Summary
+
+    return {
+        "title": job.title,
+        "strategy": job.settings.engine.strategy,
+        "mode": job.settings.engine.mode,
+        "records": answer.records,
+        "rejected": answer.rejected,
+        "clusters": [{"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)} for line in answer.timelines],
+    }
+
+
+def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
+    shown = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
+    return [{key: value for key, value in asdict(move).items() if key in shown} for move in moves]
+
+
+def _write_html(html: Path, recording: Path, answers: Sequence[Answer]) -> None:
+    from cli.report.page import write_report
+
+    runs = [line for answer in answers for line in answer.timelines]
+    write_report(html, runs, title=f"Back-test of {recording.name}", made_by=f"rebalancer backtest {recording.name}")
+    console.progress(f"written: {html}")

@@ -1,0 +1,214 @@
+"""Reads a columnar recording block by block, in the order of the log; a block is one row group, and only a few are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from sinks.columnar import FIGURES, KINDS, TRAFFIC, VERSION, VERSION_KEY
+from sinks.columnar_writing import pyarrow_and_parquet
+from sinks.wire import decode
+from strategies.bundle_loads import Floats, Ints
+from strategies.errors import SinkError, WireError
+from strategies.model import BundleStats, Figures, LoadReport, TelemetryRecord
+from strategies.packing import figures_from_list
+
+_REPORT, _SWEEP, _OTHER, _REJECTED = range(len(KINDS))
+#: Where the optional figures begin, and which ones are whole numbers.
+_OPTIONAL, _COUNT = 15, 14
+
+
+class Column(Protocol):
+    """Where the traffic of a block's bundles comes from."""
+
+    def read(self) -> tuple[Floats, Ints]:
+        """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficColumn:
+    """In the file."""
+
+    file: Any
+    group: int
+
+    def read(self) -> tuple[Floats, Ints]:
+        """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
+        try:
+            column = self.file.read_row_group(self.group, columns=[TRAFFIC], use_threads=False)[TRAFFIC].combine_chunks()
+        except OSError as error:
+            raise SinkError(f"row group {self.group} of the recording is damaged ({error}); copy it again, or convert it anew.") from error
+        values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
+        return values, column.offsets.to_numpy().astype(np.int64) // 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some records of a column."""
+
+    column: Column
+    begin: int
+    end: int
+
+    def read(self) -> tuple[Floats, Ints]:
+        traffic, starts = self.column.read()
+        first, last = int(starts[self.begin]), int(starts[self.end])
+        return traffic[first:last], starts[self.begin : self.end + 1] - first
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records of one row group as columns; row i of every array is the i-th record.
+
+    `kinds`: int8, an index of KINDS; `clusters`, `brokers`, `bundles`, `counts`: int32, an index of the texts of the same name, −1 for
+    null; `ts`: int64; `digests`: uint64; `figures`: float64[n, 18] in the order of FIGURES, NaN for null.
+    """
+
+    column: Column
+    texts: dict[str, tuple[str, ...]]
+    kinds: Ints
+    clusters: Ints
+    brokers: Ints
+    bundles: Ints
+    counts: Ints
+    ts: Ints
+    digests: Any
+    figures: Floats
+    originals: Any
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @cached_property
+    def traffic(self) -> tuple[Floats, Ints]:
+        """As `TrafficColumn.read` gives it; read when first asked for."""
+        return self.column.read()
+
+    def figures_of(self, row: int) -> Figures:
+        """A load report's figures of its broker."""
+        return figures_from_list(_numbers(self.figures[row]))
+
+    def between(self, begin: int, end: int) -> Block:
+        """The records from `begin` up to `end`, without it."""
+        if (begin, end) == (0, len(self)):
+            return self
+        part = slice(begin, end)
+        return replace(
+            self,
+            column=_Part(self.column, begin, end),
+            kinds=self.kinds[part],
+            clusters=self.clusters[part],
+            brokers=self.brokers[part],
+            bundles=self.bundles[part],
+            counts=self.counts[part],
+            ts=self.ts[part],
+            digests=self.digests[part],
+            figures=self.figures[part],
+            originals=self.originals.slice(begin, end - begin),
+        )
+
+    def original(self, row: int) -> bytes:
+        """The bytes of a record that is no load report."""
+        return bytes(self.originals[row].as_py() or b"")
+
+    def record(self, row: int) -> TelemetryRecord | None:
+        """What the engine folds; None for bytes that could not be decoded."""
+        if self.kinds[row] == _REPORT:
+            return self._report(row)
+        try:
+            return decode(self.original(row), b"")
+        except WireError:
+            return None
+
+    def _report(self, row: int) -> LoadReport:
+        figures = None if np.isnan(self.figures[row, 0]) else self.figures_of(row)
+        broker, cluster = self.texts["broker"][self.brokers[row]], self.texts["cluster"][self.clusters[row]]
+        return LoadReport(cluster, broker, int(self.ts[row]), figures, self.stats(row), f"{int(self.digests[row]):016x}")
+
+    def stats(self, row: int) -> BundleStats | None:
+        """The bundles of a load report."""
+        if self.bundles[row] < 0:
+            return None
+        traffic, starts = self.traffic
+        topics, sessions = counts_of(self.texts["bundle_counts"][self.counts[row]])
+        names = _names(self.texts["bundles"][self.bundles[row]])
+        return BundleStats(names, traffic[starts[row] : starts[row + 1]], topics, sessions)
+
+
+def read_blocks(path: Path) -> Iterator[Block]:
+    """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened."""
+    pa, parquet = pyarrow_and_parquet()
+    try:
+        file = parquet.ParquetFile(path, memory_map=True, read_dictionary=["kind", "cluster", "broker", "bundles", "bundle_counts"])
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
+    said = (file.schema_arrow.metadata or {}).get(VERSION_KEY)
+    if said != VERSION:
+        raise SinkError(f"{path} is no columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
+    return _blocks(path, file, pa)
+
+
+def _blocks(path: Path, file: Any, pa: Any) -> Iterator[Block]:
+    with ThreadPoolExecutor(1) as ahead:
+        groups = range(file.num_row_groups)
+        next_one = ahead.submit(_block, file, 0) if groups else None
+        for group in groups:
+            assert next_one is not None
+            try:
+                block = next_one.result()
+            except (OSError, pa.ArrowException) as error:
+                raise SinkError(f"{path} is damaged in row group {group} ({error}); copy it again, or convert it anew.") from error
+            next_one = ahead.submit(_block, file, group + 1) if group + 1 < len(groups) else None
+            yield block
+
+
+def _block(file: Any, group: int) -> Block:
+    columns = ["kind", "cluster", "broker", "ts", "digest", *FIGURES, "bundles", "bundle_counts", "original"]
+    table = file.read_row_group(group, columns=columns, use_threads=False)
+    texts, codes = dict[str, tuple[str, ...]](), dict[str, Ints]()
+    for name in ("kind", "cluster", "broker", "bundles", "bundle_counts"):
+        column = table[name].combine_chunks()
+        texts[name] = tuple(column.dictionary.to_pylist())
+        codes[name] = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    kinds = np.array([KINDS.index(kind) for kind in texts["kind"]], dtype=np.int8)[codes["kind"]]
+    figures = np.stack([table[name].to_numpy().astype(np.float64) for name in FIGURES], axis=1)
+    return Block(
+        TrafficColumn(file, group),
+        texts,
+        np.asarray(kinds),
+        codes["cluster"],
+        codes["broker"],
+        codes["bundles"],
+        codes["bundle_counts"],
+        table["ts"].to_numpy(),
+        table["digest"].fill_null(0).to_numpy(),
+        figures,
+        table["original"].combine_chunks(),
+    )
+
+
+def _numbers(row: Floats) -> list[float | int | None]:
+    numbers: list[float | int | None] = row.tolist()
+    numbers[_COUNT] = int(row[_COUNT])
+    numbers[_OPTIONAL:] = [None if np.isnan(value) else value for value in row[_OPTIONAL:].tolist()]
+    if numbers[-1] is not None:
+        numbers[-1] = int(numbers[-1])
+    return numbers
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n")) if text else ()
+
+
+@lru_cache(maxsize=4096)
+def counts_of(text: str) -> tuple[Ints, Ints]:
+    """Topics and sessions, int64[n] each, from a text of `bundle_counts`."""
+    table = np.array(text.split(), dtype=np.int64).reshape(-1, 2)
+    return table[:, 0].copy(), table[:, 1].copy()

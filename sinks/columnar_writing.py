@@ -1,0 +1,140 @@
+"""Writes a columnar recording: telemetry records in the order of the log, in row groups of about an hour of a large cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from sinks.columnar import FIGURES, REPEATED, TRAFFIC, schema
+from sinks.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire import decode
+from strategies.errors import SettingsError, SinkError, WireError
+from strategies.model import LoadReport, Sweep, TelemetryRecord
+from strategies.packing import figures_to_list
+
+#: A row group ends after so many records or bundles: large enough to read quickly, small enough that a few fit into memory.
+_RECORDS, _BUNDLES = 16_384, 600_000
+_NO_FIGURES: list[float | None] = [None] * len(FIGURES)
+
+
+class ColumnarRecording:
+    """A columnar recording that is being written; a context manager. The file is whole after `close`.
+
+    Raises SettingsError where pyarrow is missing, SinkError where the file cannot be written.
+    """
+
+    def __init__(self, path: Path, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        pa, parquet = pyarrow_and_parquet()
+        self._pa, self._limits, self._path = pa, limits, path
+        self._schema = schema()
+        self._rows: list[list[Any]] = []
+        self._bundles = 0
+        try:
+            # A month has some hundred row groups; statistics of every column of each would be larger than they are useful.
+            self._file = parquet.ParquetWriter(
+                path,
+                self._schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=list(REPEATED),
+                column_encoding={f"{TRAFFIC}.list.element": "BYTE_STREAM_SPLIT"},
+                write_statistics=["ts"],
+            )
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def append(self, values: Iterable[bytes]) -> None:
+        """One record per value, as on the TELEMETRY topic; what cannot be decoded is kept as it is."""
+        for value in values:
+            self.write(value, self._decoded(value))
+
+    def write(self, value: bytes, record: TelemetryRecord | None) -> None:
+        """A record and the bytes it came as; None for bytes that are none. Bytes of a load report are not kept."""
+        if record is None:
+            self._rows.append(["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value])
+        elif isinstance(record, LoadReport):
+            self._rows.append(_report(record))
+            self._bundles += 0 if record.bundles is None else len(record.bundles.names)
+        else:
+            kind = "sweep" if isinstance(record, Sweep) else "other"
+            self._rows.append([kind, record.cluster, None, record.ts, None, *_NO_FIGURES, None, None, None, value])
+        if len(self._rows) >= _RECORDS or self._bundles >= _BUNDLES:
+            self._flush()
+
+    def close(self) -> None:
+        """Finishes the file."""
+        try:
+            self._flush()
+            self._file.close()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def __enter__(self) -> ColumnarRecording:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _decoded(self, value: bytes) -> TelemetryRecord | None:
+        try:
+            return decode(value, b"", self._limits)
+        except WireError:
+            return None
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        columns = list(zip(*self._rows, strict=True))
+        arrays = [self._array(field, column) for field, column in zip(self._schema, columns, strict=True)]
+        self._rows, self._bundles = [], 0
+        try:
+            self._file.write_table(self._pa.table(arrays, schema=self._schema), row_group_size=_RECORDS)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _array(self, field: Any, column: tuple[Any, ...]) -> Any:
+        pa = self._pa
+        if field.name == TRAFFIC:
+            return _lists(pa, column)
+        if pa.types.is_dictionary(field.type):
+            return pa.array(column, pa.string()).dictionary_encode()
+        return pa.array(column, field.type)
+
+    def _failed(self, error: OSError) -> SinkError:
+        return SinkError(f"{self._path} cannot be written ({error.strerror or error}); make room, or name another file.")
+
+
+def _report(record: LoadReport) -> list[Any]:
+    figures = _NO_FIGURES if record.figures is None else figures_to_list(record.figures)
+    head = ["report", record.cluster, record.broker, record.ts, int(record.digest, 16), *figures]
+    stats = record.bundles
+    if stats is None:
+        return [*head, None, None, None, None]
+    counts = "\n".join(f"{topics} {sessions}" for topics, sessions in zip(stats.topics.tolist(), stats.sessions.tolist(), strict=True))
+    return [*head, "\n".join(stats.names), counts, stats.traffic, None]
+
+
+def _lists(pa: Any, column: tuple[Any, ...]) -> Any:
+    """Tables float64[n, 4] as lists, without making a Python object of every double."""
+    lengths = np.array([0 if table is None else table.size for table in column])
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    known = [table.ravel() for table in column if table is not None]
+    values = np.concatenate(known) if known else np.empty(0)
+    missing = pa.array([table is None for table in column])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), mask=missing)
+
+
+def pyarrow_and_parquet() -> tuple[Any, Any]:
+    """The library and its part for Parquet. Raises SettingsError where it is missing."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            ["columnar recordings need pyarrow: pip install 'pulsar-rebalancer[report]', or use .jsonl.zst instead"]
+        ) from error
+    return pyarrow, parquet

@@ -1,0 +1,143 @@
+"""`rebalancer convert` and `backtest`: what a recording would have led to, and which of the two loops it is that says so."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.backtest.reassigned import Reassigned
+from cli.backtest.run import Answer, Job, Loop, run
+from cli.settings.load import load
+from sinks.columnar_reading import read_blocks
+from sinks.file_topic import FileTopicWriter
+from sinks.topic_uri import file_topic_uri
+from strategies.errors import SinkError
+from strategies.model import LoadReport
+from tests.unit.command_line import rebalancer
+from tests.unit.test_backtest_open_loop import a_cluster, an_hour, recorded
+
+FLAGS = ("shedding.strategy=threshold", "shedding.threshold.threshold_percent=8", "shedding.threshold.history=0.5")
+BUNDLE = a_cluster().model.bundles[0].name
+A, B = "broker-0:8080", "broker-1:8080"
+
+
+def answer_of(path: Path, loop: Loop) -> Answer:
+    return run(Job(path, "a run", load(flags=FLAGS), loop))
+
+
+def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
+    """Of the first pass, with bundles where `owners` has them."""
+    (block,) = read_blocks(path)
+    made = Reassigned(block, owners).made()
+    records = (made.record(row) for row in range(4))
+    return {record.broker: record for record in records if isinstance(record, LoadReport)}
+
+
+def test_in_the_open_loop_an_imbalance_is_met_again_and_in_the_closed_one_it_is_gone(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    (open_,), (closed,) = answer_of(path, "open").timelines, answer_of(path, "closed").timelines
+    assert open_.kind == "recorded"
+    assert closed.kind == "re-assigned"
+    assert closed.moves
+    assert closed.spread()[25:29].max() < open_.spread()[25:29].max()
+    assert all(move.destination is not None and move.reason for move in closed.moves)
+    assert not np.isnan([move.traffic for move in closed.moves]).any()
+
+
+def test_a_bundle_takes_its_share_of_everything_along_and_nothing_is_lost(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    before, after = reports(path, {}), reports(path, {BUNDLE: B})
+    assert BUNDLE in bundles(before[A])
+    assert BUNDLE not in bundles(after[A])
+    assert BUNDLE in bundles(after[B])
+    for figure in (throughput, cpu):
+        assert figure(after[A]) < figure(before[A])
+        assert sum(map(figure, after.values())) == pytest.approx(sum(map(figure, before.values())))
+    assert after[A].digest != before[A].digest
+    assert after["broker-2:8080"].digest == before["broker-2:8080"].digest
+
+
+def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    assert BUNDLE in bundles(reports(path, {BUNDLE: "gone:8080"})[A])
+
+
+def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, an_hour())
+    job = Job(path, "a run", load(flags=FLAGS), "closed")
+    (whole,) = run(job).timelines
+    middle = int(whole.times_ms[30])
+    first, second = run(Job(path, "a", job.settings, "closed", None, middle)), run(Job(path, "b", job.settings, "closed", middle))
+    assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
+    assert first.records + second.records == run(job).records
+
+
+def test_the_command_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    answer = rebalancer("backtest", path, "--strategy", "avg", "--strategy", "threshold", "--html", tmp_path / "report.html")
+    assert answer.code == 0, answer.err
+    assert "closed loop: the recorded load of every bundle" in answer.words
+    assert "avg" in answer.out
+    assert (tmp_path / "report.html").stat().st_size > 1_000_000
+    answer = rebalancer("backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5")
+    assert [one["title"] for one in answer.json["runs"]] == ["avg", "avg, low_threshold=5"]
+    assert "do not react" in answer.json["meaning"]
+
+
+def test_json_lines_and_parquet_lead_to_the_same(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    flags = [word for flag in FLAGS for word in ("--set", flag)]
+    runs = [rebalancer("backtest", one, "--json", *flags).json["runs"] for one in (path, path.with_suffix(".jsonl"))]
+    assert runs[0] == runs[1]
+
+
+def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
+    with FileTopicWriter(tmp_path / "topic", segment_bytes=2**30) as writer:
+        writer.append(list(islice(an_hour(), 10)))
+    target = tmp_path / "a.parquet"
+    answer = rebalancer("record", target, "--format", "parquet", "--topic", file_topic_uri(tmp_path / "topic"))
+    assert answer.code == 0, answer.err
+    assert sum(len(block) for block in read_blocks(target)) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("convert", "{here}/a.jsonl", "{here}/b.jsonl"), "end the name with .parquet"),
+        (("convert", "{here}/a.jsonl", "{here}/a.parquet"), "--force replaces it"),
+        (("convert", "{here}/nothing.jsonl", "{here}/b.parquet"), "name a recording"),
+        (("backtest", "{here}/nothing.parquet"), "cannot be read"),
+        (("backtest", "{here}/a.jsonl", "--strategy", "nonsense"), "shedding.strategy"),
+        (("record", "{here}/c.jsonl", "--format", "parquet"), "another ending than --format parquet"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    recorded(tmp_path, islice(an_hour(), 5))
+    answer = rebalancer(*(word.format(here=tmp_path) for word in words))
+    assert answer.code in (1, 2)
+    assert says in answer.words.replace("│ ", "").replace(" │", "")
+
+
+def test_a_file_that_is_no_recording_and_one_that_is_cut_are_refused(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(SinkError, match="cannot be read as Parquet"):
+        list(read_blocks(path))
+
+
+def bundles(report: LoadReport) -> tuple[str, ...]:
+    assert report.bundles is not None
+    return report.bundles.names
+
+
+def throughput(report: LoadReport) -> float:
+    assert report.figures is not None
+    return report.figures.traffic.msg_throughput
+
+
+def cpu(report: LoadReport) -> float:
+    assert report.figures is not None
+    return report.figures.cpu.usage

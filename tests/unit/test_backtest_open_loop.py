@@ -1,0 +1,141 @@
+"""A columnar recording decides what its JSON Lines decide, also where quiet rounds are passed over together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cli.backtest.open_loop import OpenLoop, Quiet
+from cli.recording import converted
+from simulation.cluster import SimulatedCluster
+from simulation.model import BrokerModel, BundleModel, ClusterModel
+from simulation.telemetry import collection_pass, to_json
+from sinks.columnar_reading import read_blocks
+from sinks.limits import DEFAULT_LIMITS
+from sinks.outputs import OutputRow, event_row
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from sinks.recording import open_recording
+from strategies.engine import EngineSettings
+from strategies.settings import RoundSettings
+from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.store import InMemoryStore
+from tests.architecture.command_line import ROOT
+
+#: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet rounds again.
+ROUND = RoundSettings(cool_down_ms=600_000)
+THRESHOLD = EngineSettings(strategy="threshold", shedding=ThresholdSettings(threshold_percent=8.0, history=0.5), round=ROUND)
+RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
+
+
+def a_cluster(brokers: int = 4, bundles: int = 24) -> SimulatedCluster:
+    names = [f"broker-{number}:8080" for number in range(brokers)]
+    parts = [f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(bundles)]
+    model = ClusterModel("c1", tuple(BrokerModel(name) for name in names), tuple(BundleModel(part, 4000.0) for part in parts))
+    return SimulatedCluster(model, {part: names[number % brokers] for number, part in enumerate(parts)})
+
+
+def an_hour(rounds: int = 60) -> Iterator[bytes]:
+    """Calm, then one bundle grows for a while, later by so much that there is only advice.
+
+    In between: reports out of order, one that is lost, repeated figures, a broker that falls silent.
+    """
+    cluster, draw, before = a_cluster(), Random(7), list[bytes]()
+    for number in range(rounds):
+        if number in (20, 30, 52, 56):
+            cluster.carry(cluster.model.bundles[0].name, {20: 60_000.0, 52: 190_000.0}.get(number, 4000.0))
+        silent = ["broker-2:8080"] if number in (8, 45) else []
+        *reports, sweep = [to_json(seen) for seen in collection_pass(cluster, silent)]
+        if number in (12, 40):
+            draw.shuffle(reports)
+        if number == 14:
+            reports.pop()
+        if number in (16, 17, 50):
+            reports = [later(report) for report in before]
+        before = reports
+        yield from (*reports, sweep)
+
+
+def later(report: bytes) -> bytes:
+    """The same figures a minute later: a poll that found nothing new."""
+    record = json.loads(report)
+    record["ts"] += 60_000
+    return json.dumps(record).encode()
+
+
+def recorded(folder: Path, lines: Iterator[bytes]) -> tuple[list[bytes], Path]:
+    kept = list(lines)
+    source, target = folder / "a.jsonl", folder / "a.parquet"
+    source.write_bytes(b"".join(line + b"\n" for line in kept))
+    converted(str(source), target, DEFAULT_LIMITS)
+    return kept, target
+
+
+def plain(lines: list[bytes], settings: EngineSettings) -> list[OutputRow]:
+    loop = PlainLoop(settings)
+    rows = [row for offset, line in enumerate(lines) for row in loop.feed(Position("a", 0, offset), line)]
+    return [row for row in rows if row.kind != "rejected"]
+
+
+def folded(path: Path, settings: EngineSettings, leap: bool) -> tuple[list[OutputRow], int, OpenLoop]:
+    """Rows, and how many rounds were passed over."""
+    loop, rows, passed = OpenLoop(settings, leap=leap), list[OutputRow](), 0
+    for happened in loop.fold(read_blocks(path)):
+        if isinstance(happened, Quiet):
+            passed += len(happened.times_ms)
+        else:
+            rows += [event_row(event) for event in happened]
+    return [row for row in rows if row.kind != "rejected"], passed, loop
+
+
+def test_every_row_is_that_of_the_plain_loop(tmp_path: Path) -> None:
+    lines, path = recorded(tmp_path, an_hour())
+    assert folded(path, THRESHOLD, leap=False)[0] == plain(lines, THRESHOLD)
+
+
+def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path) -> None:
+    lines, path = recorded(tmp_path, an_hour())
+    every = plain(lines, THRESHOLD)
+    rows, passed, loop = folded(path, THRESHOLD, leap=True)
+    assert passed > 20
+    assert any(row.kind == "commands" for row in rows)
+    assert [row for row in rows if row.kind == "commands"] == [row for row in every if row.kind == "commands"]
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed
+    step_by_step = folded(path, THRESHOLD, leap=False)[2]
+    assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
+
+
+def everything(store: InMemoryStore) -> object:
+    brokers = sorted(store.brokers(), key=lambda one: one.broker)
+    state = store.get_cluster()
+    return brokers, [store.get_table(one.broker) for one in brokers], state.clock, state.round, state.round_at_ms, state.memory
+
+
+@pytest.mark.parametrize("strategy", ["avg", "threshold", "overload", "uniform", "transfer"])
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_recordings_of_real_clusters_decide_the_same(tmp_path: Path, recording: Path, strategy: str) -> None:
+    lines, path = recorded(tmp_path, iter(list(open_recording(recording))))
+    settings = EngineSettings(strategy=strategy)
+    every, (rows, passed, _) = plain(lines, settings), folded(path, settings, leap=True)
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed
+
+
+def test_a_strategy_that_cannot_be_foreseen_is_asked_every_round(tmp_path: Path) -> None:
+    lines, path = recorded(tmp_path, an_hour())
+    settings = EngineSettings(strategy="avg", shedding=AvgSettings(low_threshold=5.0, hit_count_low=2))
+    rows, passed, _ = folded(path, settings, leap=True)
+    assert passed == 0
+    assert rows == plain(lines, settings)
+
+
+def test_what_cannot_be_decoded_is_kept_and_counted(tmp_path: Path) -> None:
+    lines = [*an_hour(4), b"not json", b'{"v":1,"kind":"nonsense","cluster":"c1"}']
+    _, path = recorded(tmp_path, iter(lines))
+    assert folded(path, THRESHOLD, leap=True)[2].rejected == 2
