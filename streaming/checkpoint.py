@@ -33,7 +33,7 @@ _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
 #: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
-COLUMNS_VERSION = 2
+COLUMNS_VERSION = 3
 _AFRESH = "name a new folder as job.checkpoint (averages and hit counts then start afresh)"
 
 

@@ -1,13 +1,16 @@
-"""Telemetry rows to packed rows: one per cluster and Arrow batch, with every record of it, decoded, and its place in the topic.
+"""Telemetry rows to decoded records in topic order: in the stateful stage itself, or in a stage before it.
 
-Decoding runs in as many tasks as read; the stateful task of a cluster gets few large rows, which costs it a third of what one row
-per record would. What cannot be decoded travels along as a finished row for the rejected topic.
+With one partition of state everything runs in one stage: rows reach the stateful task as the topic holds them (`decoding`). With several,
+records must first go to the partition of their cluster: they are decoded in as many tasks as read (`packer`), which gives one packed row
+per cluster and Arrow batch, and unpacked behind the exchange (`unpacking`). What cannot be decoded travels along as a finished row for
+the rejected topic.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +23,8 @@ from sinks.outputs import rejected_row
 from sinks.position import Position
 from sinks.wire import cluster_of, decode
 from strategies.errors import WireError
-from strategies.packing import pack_record
+from strategies.model import TelemetryRecord
+from strategies.packing import pack_record, unpack_record
 
 PACKED = StructType([StructField("cluster", StringType()), StructField("packed", BinaryType())])
 _ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
@@ -28,11 +32,30 @@ _ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
 _ROW_BYTES = 8 * 2**20
 
 
-class Entry(NamedTuple):
-    """One record and where it stood: `data` is a packed record, or, when `rejected`, a finished value for the rejected topic.
+#: So much of a micro-batch's originals is carried as it is; what is beyond is compressed, which costs time instead of memory.
+_RAW_BYTES = 64 * 2**20
+
+
+class Decoded(NamedTuple):
+    """One record and where it stood. `record` is None where nothing could be made of it: `rejected` is then its finished value.
 
     `ts`: the record's time where the partitions of a topic grow side by side; 0 where it is unknown or one follows the other.
     """
+
+    partition: int
+    offset: int
+    ts: int
+    cluster: str
+    record: TelemetryRecord | None
+    rejected: bytes
+
+
+#: The rows of one stateful task, as Spark hands them over, to what is in them.
+ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
+
+
+class Entry(NamedTuple):
+    """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a finished value."""
 
     partition: int
     offset: int
@@ -44,20 +67,51 @@ class Entry(NamedTuple):
 _ENTRIES = msgspec.msgpack.Decoder(list[Entry])
 
 
-def decoder(limits: WireLimits, *, side_by_side: bool = False) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out.
+def decoding(limits: WireLimits, *, side_by_side: bool = False) -> ReadRows:
+    """For rows with the source's columns.
 
     `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other (the segments of a file topic).
     """
 
-    def decode_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    def read(rows: Iterable[Any]) -> Iterator[Decoded]:
+        raw = 0
+        for row in rows:
+            raw += len(row.value)
+            place = Position(row.topic, row.partition, row.offset)
+            yield _decode(place, row.value, row.size, limits, side_by_side=side_by_side, compress=raw > _RAW_BYTES)
+
+    return read
+
+
+def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
+    """For rows that a `packer` made."""
+    for row in rows:
+        for partition, offset, ts, rejected, data in _ENTRIES.decode(row.packed):
+            yield Decoded(partition, offset, ts, row.cluster, None if rejected else unpack_record(data), data if rejected else b"")
+
+
+def packer(limits: WireLimits, *, side_by_side: bool = False) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out. `side_by_side`: see `decoding`."""
+
+    def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            entries = _by_cluster(batch, limits, side_by_side)
-            rows = [(cluster, packed) for cluster, listed in entries.items() for packed in pack_entries(listed)]
+            rows = [(cluster, packed) for cluster, some in _packed(batch, limits, side_by_side).items() for packed in pack_entries(some)]
             if rows:
                 yield pa.record_batch([[cluster for cluster, _ in rows], [packed for _, packed in rows]], schema=_ARROW)
 
-    return decode_batches
+    return pack_batches
+
+
+def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
+    """Clusters in order of their names, each cluster's records in topic order, whatever order the rows came in.
+
+    Where a cluster's records lie in several partitions, these are merged by time; the order within a partition is never changed, so that a
+    clock that jumps back cannot bring a topic of keyed records (one partition per cluster) out of order.
+    """
+    found: defaultdict[str, list[Decoded]] = defaultdict(list)
+    for one in decoded:
+        found[one.cluster].append(one)
+    return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
 
 
 def pack_entries(entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -74,35 +128,31 @@ def pack_entries(entries: Iterable[Entry]) -> Iterator[bytes]:
         yield msgspec.msgpack.encode(some)
 
 
-def unpack_entries(packed: Iterable[bytes]) -> list[Entry]:
-    """All entries of one cluster in topic order, whatever order the rows came in.
-
-    Where its records lie in several partitions, these are merged by time; the order within a partition is never changed, so that a
-    clock that jumps back cannot bring a topic of keyed records (one partition per cluster) out of order.
-    """
-    entries = sorted((entry for value in packed for entry in _ENTRIES.decode(value)), key=lambda entry: entry[:2])
+def _in_order(some: list[Decoded]) -> list[Decoded]:
+    some.sort(key=itemgetter(0, 1))
     newest: dict[int, int] = {}
     times: list[int] = []
-    for entry in entries:
-        newest[entry.partition] = max(newest.get(entry.partition, 0), entry.ts)
-        times.append(newest[entry.partition])
-    return [entries[i] for i in sorted(range(len(entries)), key=times.__getitem__)]  # stable: same time, then partition, then offset
+    for one in some:
+        newest[one.partition] = max(newest.get(one.partition, 0), one.ts)
+        times.append(newest[one.partition])
+    return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset
 
 
-def _by_cluster(batch: Any, limits: WireLimits, side_by_side: bool) -> dict[str, list[Entry]]:
+def _packed(batch: Any, limits: WireLimits, side_by_side: bool) -> Mapping[str, list[Entry]]:
     columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value", "size"))
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for topic, partition, offset, value, size in zip(*columns, strict=True):
-        cluster, ts, rejected, data = _decode_one(Position(topic, partition, offset), value, size, limits)
-        found[cluster].append(Entry(partition, offset, ts if side_by_side else 0, rejected, data))
+        one = _decode(Position(topic, partition, offset), value, size, limits, side_by_side=side_by_side, compress=True)
+        data = one.rejected if one.record is None else pack_record(one.record)
+        found[one.cluster].append(Entry(partition, offset, one.ts, one.record is None, data))
     return found
 
 
-def _decode_one(position: Position, value: bytes, size: int, limits: WireLimits) -> tuple[str, int, bool, bytes]:
-    origin = pack_origin(position, value, size)
+def _decode(position: Position, value: bytes, size: int, limits: WireLimits, *, side_by_side: bool, compress: bool) -> Decoded:
+    origin = pack_origin(position, value, size, compress=compress)
     try:
         record = decode(value, origin, limits)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
-        return row.key, 0, True, row.value
-    return record.cluster, record.ts, False, pack_record(record)
+        return Decoded(position.partition, position.offset, 0, row.key, None, row.value)
+    return Decoded(position.partition, position.offset, record.ts if side_by_side else 0, record.cluster, record, b"")

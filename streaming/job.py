@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sinks.kafka_admin import missing_topics
@@ -26,7 +27,7 @@ from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint import GUARD, SPARK_LOG, checkpoint_folder, guard_of, guarded
-from streaming.decode import PACKED, decoder
+from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
 from streaming.output import OutputTopics, open_output
@@ -148,10 +149,15 @@ def _topic_complaints(job: JobSettings) -> list[str]:
 
 
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
-    """The query itself: from columns of `RECORDS` to columns of `OUTPUT`."""
+    """The query itself: from columns of `RECORDS` to columns of `OUTPUT`. With one partition of state it is one stage, in one task."""
     side_by_side = parse_topic(job.topics.telemetry).scheme != "file"
-    packed = records.mapInArrow(decoder(job.wire, side_by_side=side_by_side), PACKED)
-    return packed.groupBy("cluster").transformWithState(ClusterProcessor(engine, job.signing), OUTPUT, "Update", "None")
+    if job.shuffle_partitions == 1:
+        keyed = records.coalesce(1).withColumn("shard", F.lit(""))
+        processor = ClusterProcessor(engine, job.signing, decoding(job.wire, side_by_side=side_by_side))
+    else:
+        packed = records.mapInArrow(packer(job.wire, side_by_side=side_by_side), PACKED)
+        keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
+    return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:

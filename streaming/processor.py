@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Row
@@ -12,11 +12,10 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sinks.outputs import OutputRow, event_row
 from sinks.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
-from strategies.packing import unpack_record
 from strategies.store import StateStore
-from streaming.columns import BROKER_KEY, BROKER_VALUE, CLUSTER_VALUE, TABLE_VALUE
-from streaming.decode import Entry, unpack_entries
-from streaming.store import SparkStore
+from streaming.columns import BROKERS_VALUE, CLUSTER_KEY, CLUSTER_VALUE, ENTRY_KEY, TABLES_VALUE
+from streaming.decode import Decoded, ReadRows, by_cluster
+from streaming.store import StoreCache, Variables
 
 #: `seq` numbers the rows of one cluster within a micro-batch in fold order.
 OUTPUT = StructType(
@@ -29,35 +28,53 @@ OUTPUT = StructType(
 )
 
 
-class ClusterProcessor(StatefulProcessor):
-    """One call per cluster and micro-batch. Spark makes a new copy for every task: nothing but settings lives here."""
+#: Of this process, which Spark uses again for the next micro-batch. 256 MiB are about 15,000 brokers with 100 bundles each.
+_KEPT = StoreCache(256 * 2**20)
 
-    def __init__(self, settings: EngineSettings, signing: SigningSettings = SigningSettings()) -> None:
+
+class ClusterProcessor(StatefulProcessor):
+    """One call per key and micro-batch, for one cluster or many. Spark makes a new copy for every task: nothing but settings lives here."""
+
+    def __init__(self, settings: EngineSettings, signing: SigningSettings, read_rows: ReadRows, kept: StoreCache | None = None) -> None:
+        """`kept`: instead of the stores that the process keeps; only within one process."""
         self._settings = settings
         self._signing = signing
+        self._read_rows = read_rows
+        self._kept = kept
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
         # Read where it is used: the key itself never travels with the job.
         self._key = signing_key(self._signing)
-        self._brokers = handle.getMapState("brokers", BROKER_KEY, BROKER_VALUE)
-        self._tables = handle.getMapState("tables", BROKER_KEY, TABLE_VALUE)
-        self._cluster = handle.getValueState("cluster", CLUSTER_VALUE)
+        self._variables = Variables(
+            handle.getMapState("clusters", CLUSTER_KEY, CLUSTER_VALUE),
+            handle.getMapState("brokers", ENTRY_KEY, BROKERS_VALUE),
+            handle.getMapState("tables", ENTRY_KEY, TABLES_VALUE),
+        )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        store = SparkStore(self._brokers, self._tables, self._cluster)
-        outputs = list(fold(self._engine, unpack_entries(row.packed for row in rows), key[0], store, self._key))
-        store.flush()
+        clusters = by_cluster(self._read_rows(rows))
+        outputs = [row for cluster, records in clusters.items() for row in self._fold(cluster, records)]
         return iter([Row(kind=row.kind, key=row.key, value=row.value, seq=seq) for seq, row in enumerate(outputs)])
+
+    def _fold(self, cluster: str, records: Sequence[Decoded]) -> list[OutputRow]:
+        if not cluster:  # nobody knows whose these are: there is nothing but rejected rows
+            return [OutputRow("rejected", cluster, one.rejected) for one in records]
+        kept = _KEPT if self._kept is None else self._kept
+        store = kept.open(cluster, self._variables)
+        outputs = list(fold(self._engine, records, store, self._key))
+        store.flush(self._variables)
+        kept.keep(cluster, store)
+        return outputs
 
     def close(self) -> None:
         pass
 
 
-def fold(engine: Engine, entries: Iterable[Entry], cluster: str, store: StateStore, key: SigningKey | None = None) -> Iterator[OutputRow]:
-    """Output rows of a cluster's entries, in their order; commands are signed where there is a key."""
-    for entry in entries:
-        if entry.rejected:
-            yield OutputRow("rejected", cluster, entry.data)
+def fold(engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None) -> Iterator[OutputRow]:
+    """Output rows of a cluster's records, in their order; commands are signed where there is a key."""
+    for one in records:
+        if one.record is None:
+            yield OutputRow("rejected", one.cluster, one.rejected)
         else:
-            yield from (event_row(event, key) for event in engine.fold(unpack_record(entry.data), store))
+            yield from (event_row(event, key) for event in engine.fold(one.record, store))

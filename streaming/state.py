@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
 from streaming.checkpoint import COLUMNS_VERSION, SPARK_LOG, read_guard
-from streaming.columns import broker_state
+from streaming.columns import brokers_of
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
 
@@ -76,17 +77,23 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     # Asking for streams starts Spark's state coordinator, which the reader of state needs and does not start itself.
     _ = spark.streams.active
     try:
-        clusters = {row.key.cluster: from_bytes(bytes(row.value.packed)) for row in _rows(spark, folder, "cluster")}
-        brokers = [
-            (row.key.cluster, broker_state(row.user_map_key.broker, tuple(row.user_map_value))) for row in _rows(spark, folder, "brokers")
-        ]
+        clusters = {row.user_map_key.cluster: row.user_map_value for row in _rows(spark, folder, "clusters")}
+        entries = {tuple(row.user_map_key): tuple(row.user_map_value) for row in _rows(spark, folder, "brokers")}
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
             f"What Spark said is in {folder / SPARK_LOG}"
         ) from error
-    ordered = sorted(brokers, key=lambda pair: (pair[0], pair[1].order))
-    return [_row(cluster, clusters.get(cluster, ClusterState()), broker) for cluster, broker in ordered]
+    return [row for cluster in sorted(clusters) for row in _cluster_rows(cluster, clusters[cluster], entries)]
+
+
+def _cluster_rows(cluster: str, value: Any, entries: Mapping[tuple[Any, ...], tuple[Any, ...]]) -> Iterator[BrokerStateRow]:
+    state = from_bytes(bytes(value.packed))
+    newest: dict[str, BrokerState | None] = {}
+    for number in value.brokers:
+        newest |= brokers_of(entries[cluster, number])
+    brokers = [broker for broker in newest.values() if broker is not None]
+    return (_row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order))
 
 
 def _rows(spark: SparkSession, folder: Path, variable: str) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
 from strategies.table_summary import TableSummary
-from streaming.columns import BROKER_VALUE, broker_row, broker_state
+from streaming.columns import BROKER, BROKERS_VALUE, brokers_of, brokers_row
 
 
 def a_broker(memory: BrokerMemory) -> BrokerState:
@@ -17,21 +17,38 @@ def a_broker(memory: BrokerMemory) -> BrokerState:
     return BrokerState("b:1", 3, 10, 2, 11, 12, 3, 14, "digest", "of bundles", figures, memory, table)
 
 
-def test_a_broker_comes_back_as_it_was() -> None:
-    for memory in (BrokerMemory(), BrokerMemory(0.25, 0.5, 3, 0, 1e6, 12)):
-        broker = a_broker(memory)
-        assert broker_state("b:1", broker_row(broker)) == broker
+def test_brokers_come_back_as_they_were() -> None:
+    memories = [BrokerMemory(), BrokerMemory(0.25, 0.5, 3, 0, 1e6, 12)]
+    for some in ([], memories[:1], memories[1:], memories):
+        brokers = {f"b:{number}": replace(a_broker(memory), broker=f"b:{number}") for number, memory in enumerate(some)}
+        assert brokers_of(brokers_row(brokers)) == brokers
+
+
+def test_those_that_are_gone_stand_beside() -> None:
+    entry = {"b:1": a_broker(BrokerMemory()), "b:2": None}
+    assert brokers_row(entry)[-1] == ["b:2"]
+    assert brokers_of(brokers_row(entry)) == entry
+    assert brokers_of(brokers_row({"b:2": None})) == {"b:2": None}
 
 
 def test_every_value_has_a_column_of_its_name() -> None:
-    assert len(broker_row(a_broker(BrokerMemory()))) == len(BROKER_VALUE)
-    own = [field.name for field in fields(BrokerState) if field.name not in ("broker", "figures", "memory", "table")]
-    assert BROKER_VALUE.names[: len(own)] == ["joined" if name == "order" else name for name in own]
+    row = brokers_row({"b:1": a_broker(BrokerMemory(1.0, 1.0, 1, 1, 1.0, 1))})
+    assert [len(column) for column in row] == [1] * len(BROKER) + [0]
+    assert BROKERS_VALUE.names == [*BROKER.names, "gone"]
+    own = [field.name for field in fields(BrokerState) if field.name not in ("figures", "memory", "table")]
+    assert BROKER.names[: len(own)] == ["joined" if name == "order" else name for name in own]
     rest = [field.name for field in fields(BrokerMemory)] + [f"table_{field.name}" for field in fields(TableSummary)]
-    assert BROKER_VALUE.names[-len(rest) :] == rest
+    assert BROKER.names[-len(rest) :] == rest
+
+
+def test_what_no_broker_has_takes_no_room() -> None:
+    row = dict(zip(BROKERS_VALUE.names, brokers_row({"b:1": a_broker(BrokerMemory(ewma=0.5))}), strict=True))
+    assert (row["ewma"], row["hit_high"]) == ([0.5], None)
 
 
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    assert [type(value) for value in broker_row(broker)[9:11]] == [float, float]
+    row = dict(zip(BROKERS_VALUE.names, brokers_row({"b:1": broker}), strict=True))
+    assert (row["cpu_usage"].tolist(), row["joined"].tolist()) == ([5.0], [0])
+    assert isinstance(row["cpu_usage"][0], float)

@@ -1,18 +1,21 @@
-"""Rows of telemetry become packed rows: one per cluster and Arrow batch, in any order, nothing lost."""
+"""Rows of telemetry become records in topic order, in one stage or over an exchange, in any order of rows, nothing lost."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Row
 
 from sinks.limits import WireLimits
+from sinks.origin import unpack_origin
 from sinks.wire import decode_rejected
 from strategies.model import LoadReport, Sweep
-from strategies.packing import unpack_record
-from streaming.decode import Entry, decoder, pack_entries, unpack_entries
+from strategies.packing import pack_record
+from streaming.decode import Decoded, Entry, by_cluster, decoding, pack_entries, packer, unpacking
 from tests.telemetry_lines import load_report, sweep
 
 LIMITS = WireLimits()
@@ -30,59 +33,84 @@ def arrow(values: Sequence[bytes], sizes: Sequence[int] | None = None, segment: 
     )
 
 
-def decoded(*batches: Any, limits: WireLimits = LIMITS) -> dict[str, list[Entry]]:
-    """Entries per cluster, in topic order."""
-    rows = [row for batch in decoder(limits)(batches) for row in batch.to_pylist()]
-    return {
-        cluster: unpack_entries(row["packed"] for row in rows if row["cluster"] == cluster) for cluster in {row["cluster"] for row in rows}
-    }
+def rows(*batches: Any) -> list[Row]:
+    return [Row(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def test_a_batch_gives_one_row_per_cluster() -> None:
+def decoded(*batches: Any) -> Mapping[str, list[Decoded]]:
+    """Records per cluster, in topic order; the same on both ways to the stateful stage."""
+    in_place = by_cluster(decoding(LIMITS)(rows(*batches)))
+    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS)(batches))))
+    assert told(in_place) == told(behind_an_exchange)
+    return in_place
+
+
+def told(clusters: Mapping[str, list[Decoded]]) -> object:
+    """All that is to be equal; tables of numbers cannot be compared as they are."""
+    return [
+        (one.partition, one.offset, one.ts, one.cluster, one.rejected, one.record and pack_record(replace(one.record, origin=b"")))
+        for some in clusters.values()
+        for one in some
+    ]
+
+
+def test_a_batch_gives_one_packed_row_per_cluster() -> None:
     lines = [load_report("b1:1", 1), sweep(2, "b1:1", cluster="d"), load_report("b2:1", 3)]
-    (batch,) = decoder(LIMITS)([arrow(lines)])
+    (batch,) = packer(LIMITS)([arrow(lines)])
     assert sorted(row["cluster"] for row in batch.to_pylist()) == ["c", "d"]
-    entries = decoded(arrow(lines))
-    assert [type(unpack_record(entry.data)) for entry in entries["c"] + entries["d"]] == [LoadReport, LoadReport, Sweep]
-    assert [entry.offset for entry in entries["c"]] == [0, 2000]
+    records = decoded(arrow(lines))
+    assert [type(one.record) for one in records["c"] + records["d"]] == [LoadReport, LoadReport, Sweep]
+    assert [one.offset for one in records["c"]] == [0, 2000]
+
+
+def test_clusters_come_in_order_of_their_names() -> None:
+    assert list(decoded(arrow([load_report(cluster=name) for name in "bca"]))) == ["a", "b", "c"]
 
 
 def test_what_cannot_be_decoded_travels_as_a_finished_row_of_its_cluster() -> None:
-    entries = decoded(arrow([b"{", b'{"v":1,"kind":"sweep","cluster":"c"}', load_report()]))
-    assert [(cluster, entry.rejected) for cluster in ("", "c") for entry in entries[cluster]] == [("", True), ("c", True), ("c", False)]
-    assert decode_rejected(entries[""][0].data).code == "not-json"
-    assert decode_rejected(entries["c"][0].data).code == "missing-field"
+    records = decoded(arrow([b"{", b'{"v":1,"kind":"sweep","cluster":"c"}', load_report()]))
+    assert [(cluster, one.record is None) for cluster in ("", "c") for one in records[cluster]] == [("", True), ("c", True), ("c", False)]
+    assert decode_rejected(records[""][0].rejected).code == "not-json"
+    assert decode_rejected(records["c"][0].rejected).code == "missing-field"
 
 
 def test_a_record_cut_by_the_reader_is_rejected_with_its_true_size() -> None:
-    entries = decoded(arrow([b'{"v":1,"cluster":"c"'], [50_000_000]))
-    rejected = decode_rejected(entries[""][0].data)
+    records = decoded(arrow([b'{"v":1,"cluster":"c"'], [50_000_000]))
+    rejected = decode_rejected(records[""][0].rejected)
     assert rejected.code == "too-large"
     assert "50000000" in rejected.text
+
+
+def test_the_original_comes_along_whichever_way_a_record_takes() -> None:
+    batch = arrow([load_report()])
+    for some in (decoding(LIMITS)(rows(batch)), unpacking(rows(*packer(LIMITS)([batch])))):
+        (one,) = some
+        assert one.record is not None
+        assert unpack_origin(one.record.origin).value == load_report()
 
 
 def test_empty_batches_give_nothing() -> None:
     assert decoded(arrow([])) == {}
 
 
-def test_entries_come_in_topic_order_whatever_order_the_rows_have() -> None:
-    entries = [Entry(segment, offset, 0, False, b"%d" % offset) for segment in (2, 10) for offset in (0, 9, 10, 200)]
-    shuffled = entries.copy()
+def test_records_come_in_topic_order_whatever_order_the_rows_have() -> None:
+    records = [Decoded(segment, offset, 0, "c", None, b"") for segment in (2, 10) for offset in (0, 9, 10, 200)]
+    shuffled = records.copy()
     random.Random(5).shuffle(shuffled)
-    rows = [packed for start in range(0, 8, 3) for packed in pack_entries(shuffled[start : start + 3])]
-    assert unpack_entries(rows) == entries
+    assert by_cluster(shuffled) == {"c": records}
 
 
 def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its_order() -> None:
     """Partition 1 has a clock that jumps back; the rejected record (no time) stays where it stands in its partition."""
-    first = [Entry(0, 0, 10, False, b"a"), Entry(0, 1, 30, False, b"d"), Entry(0, 2, 50, False, b"g")]
-    second = [Entry(1, 0, 20, False, b"b"), Entry(1, 1, 0, True, b"c"), Entry(1, 2, 40, False, b"e"), Entry(1, 3, 15, False, b"f")]
-    merged = unpack_entries(pack_entries([*reversed(second), *first]))
-    assert b"".join(entry.data for entry in merged) == b"abcdefg"
+    first = [Decoded(0, 0, 10, "c", None, b"a"), Decoded(0, 1, 30, "c", None, b"d"), Decoded(0, 2, 50, "c", None, b"g")]
+    second = [Decoded(1, i, ts, "c", None, value) for i, (ts, value) in enumerate([(20, b"b"), (0, b"c"), (40, b"e"), (15, b"f")])]
+    merged = by_cluster([*reversed(second), *first])["c"]
+    assert b"".join(one.rejected for one in merged) == b"abcdefg"
 
 
 def test_packed_rows_do_not_grow_without_limit() -> None:
-    big = [Entry(0, i, 0, False, bytes(5_000_000)) for i in range(5)]
-    rows = list(pack_entries(big))
-    assert len(rows) == 3
-    assert unpack_entries(reversed(rows)) == big
+    big = [Entry(0, i, 0, True, bytes(5_000_000)) for i in range(5)]
+    packed = list(pack_entries(big))
+    assert len(packed) == 3
+    records = by_cluster(unpacking([Row(cluster="c", packed=row) for row in reversed(packed)]))
+    assert [(one.offset, one.rejected) for one in records["c"]] == [(entry.offset, entry.data) for entry in big]

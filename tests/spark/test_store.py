@@ -1,148 +1,226 @@
-"""The engine's store over Spark's state variables: reads once, writes only what changed, only when it is told to."""
+"""The engine's store over Spark's state: reads once, writes only what changed, trusts what it kept only if Spark has the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
 from typing import Any
 
+import pytest
+
+from strategies.errors import StateVersionError
 from strategies.model import Figures
-from strategies.state import ClusterState, to_bytes
-from strategies.store import BrokerState
-from streaming.columns import broker_row
-from streaming.store import SparkStore
+from strategies.state import ClusterState
+from strategies.store import BrokerState, InMemoryStore, StateStore
+from streaming.store import SparkStore, StoreCache
+from tests.spark.state_variables import Spark
 
-Row = tuple[Any, ...]
-
-
-@dataclass
-class CountingMap:
-    """A map state that counts calls."""
-
-    rows: dict[Row, Row] = field(default_factory=dict)
-    calls: list[str] = field(default_factory=list)
-
-    def getValue(self, key: Row) -> Row | None:
-        self.calls.append(f"get {key[0]}")
-        return self.rows.get(key)
-
-    def updateValue(self, key: Row, value: Row) -> None:
-        self.calls.append(f"update {key[0]}")
-        self.rows[key] = value
-
-    def removeKey(self, key: Row) -> None:
-        self.calls.append(f"remove {key[0]}")
-        self.rows.pop(key, None)
-
-    def iterator(self) -> Iterator[tuple[Row, Row]]:
-        self.calls.append("iterate")
-        return iter(list(self.rows.items()))
+LARGE = 2**20
 
 
-@dataclass
-class CountingValue:
-    """A value state that counts updates."""
-
-    row: Row | None = None
-    updates: int = 0
-
-    def get(self) -> Row | None:
-        return self.row
-
-    def update(self, newValue: Row) -> None:
-        self.updates += 1
-        self.row = newValue
-
-
-@dataclass
-class Variables:
-    """The three state variables of one cluster, and the store of the next micro-batch over them."""
-
-    brokers: CountingMap = field(default_factory=CountingMap)
-    tables: CountingMap = field(default_factory=CountingMap)
-    cluster: CountingValue = field(default_factory=CountingValue)
-
-    def store(self) -> SparkStore:
-        self.brokers.calls.clear()
-        self.tables.calls.clear()
-        return SparkStore(self.brokers, self.tables, self.cluster)
+def batch(spark: Spark, change: Callable[[SparkStore], object], worker: StoreCache | None = None, cluster: str = "c") -> Spark:
+    """One task in one worker's process, up to the commit."""
+    attempt, worker = spark.attempt(), worker or StoreCache(LARGE)
+    store = worker.open(cluster, attempt.variables)
+    change(store)
+    store.flush(attempt.variables)
+    worker.keep(cluster, store)
+    return attempt
 
 
 def broker(name: str, order: int = 0) -> BrokerState:
     return BrokerState(name, order, 1, 1, 1, 1, 1, -1, "d", "d", Figures())
 
 
-def with_brokers(*names: str) -> Variables:
-    variables = Variables()
-    variables.brokers.rows = {(name,): broker_row(broker(name, order)) for order, name in enumerate(names)}
-    variables.tables.rows = {(name,): (name.encode(),) for name in names}
-    variables.cluster.row = (to_bytes(ClusterState(round=7)),)
-    return variables
+def with_brokers(*names: str) -> Spark:
+    def join(store: SparkStore) -> None:
+        for order, name in enumerate(names):
+            store.put_broker(broker(name, order))
+            store.put_table(name, name.encode())
+        store.put_cluster(ClusterState(round=7))
+
+    return batch(Spark(), join)
 
 
-def test_a_broker_is_read_once_however_often_it_is_asked_for() -> None:
-    variables = with_brokers("b1")
-    store = variables.store()
-    assert store.get_broker("b1") == store.get_broker("b1") == broker("b1")
-    assert store.get_broker("b2") is store.get_broker("b2") is None
-    assert variables.brokers.calls == ["get b1", "get b2"]
+def told(store: StateStore) -> object:
+    """Everything a store holds."""
+    brokers = {state.broker: state for state in store.brokers()}
+    return brokers, {name: store.get_table(name) for name in brokers}, store.get_cluster()
 
 
-def test_all_brokers_are_read_once_and_include_what_the_batch_has_changed() -> None:
-    variables = with_brokers("b1", "b2", "b3")
-    store = variables.store()
+def seen(spark: Spark, worker: StoreCache | None = None) -> Any:
+    return told((worker or StoreCache(0)).open("c", spark.attempt().variables))
+
+
+def test_changes_are_seen_at_once_and_again_in_the_next_batch() -> None:
     changed = replace(broker("b2", 1), digest="new")
-    store.put_broker(changed)
-    store.remove_broker("b3")
-    store.put_broker(broker("b4", 3))
-    assert {state.broker: state.digest for state in store.brokers()} == {"b1": "d", "b2": "new", "b4": "d"}
-    assert list(store.brokers()) == list(store.brokers())
-    assert store.get_broker("b5") is None
-    assert variables.brokers.calls == ["iterate"]
+
+    def change(store: SparkStore) -> None:
+        store.put_broker(changed)
+        store.put_table("b2", b"fresh")
+        store.remove_broker("b3")
+        store.put_broker(broker("b4", 3))
+        store.put_cluster(ClusterState(round=8))
+        assert {state.broker: state.digest for state in store.brokers()} == {"b1": "d", "b2": "new", "b4": "d"}
+        assert (store.get_broker("b2"), store.get_broker("b3"), store.get_table("b3")) == (changed, None, None)
+
+    brokers, tables, cluster = seen(batch(with_brokers("b1", "b2", "b3"), change))
+    assert brokers == {"b1": broker("b1"), "b2": changed, "b4": broker("b4", 3)}
+    assert tables == {"b1": b"b1", "b2": b"fresh", "b4": None}
+    assert cluster == ClusterState(round=8)
 
 
-def test_only_what_changed_is_written_and_only_once() -> None:
-    variables = with_brokers("b1", "b2")
-    store = variables.store()
-    for digest in ("x", "y"):
-        store.put_broker(replace(broker("b1"), digest=digest))
-        store.put_table("b1", digest.encode())
-    store.put_broker(next(state for state in store.brokers() if state.broker == "b2"))
-    store.put_cluster(ClusterState(round=8))
-    assert not [call for call in variables.brokers.calls if call.startswith("update")]
-    store.flush()
-    assert [call for call in variables.brokers.calls if call.startswith("update")] == ["update b1"]
-    assert variables.tables.calls == ["update b1"]
-    assert variables.cluster.updates == 1
-    assert variables.store().get_cluster() == ClusterState(round=8)
+def test_a_batch_takes_few_calls_however_much_it_changes() -> None:
+    names = [f"b{i}" for i in range(500)]
+
+    def report(store: SparkStore) -> None:
+        for name in names:
+            store.put_broker(replace(broker(name), digest="new"))
+            store.put_table(name, b"new")
+
+    worker = StoreCache(LARGE)
+    first = batch(with_brokers(*names), lambda store: store.put_cluster(ClusterState(round=8)), worker)
+    second = batch(first, report, worker)
+    assert second.clusters.calls == ["get", "update"]
+    assert second.brokers.calls == second.tables.calls == ["update", "remove"]
 
 
-def test_a_batch_that_changes_nothing_writes_nothing() -> None:
-    variables = with_brokers("b1")
-    store = variables.store()
-    store.get_broker("b1")
+def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> None:
+    spark = with_brokers("b1").attempt()
+    store = StoreCache(0).open("c", spark.variables)
+    store.put_broker(broker("b1"))
     store.put_cluster(store.get_cluster())
-    store.flush()
-    assert variables.brokers.calls == ["get b1"]
-    assert variables.cluster.updates == 0
+    store.flush(spark.variables)
+    assert set(spark.calls()) == {"get"}
+    store.put_broker(replace(broker("b1"), digest="new"))
+    assert set(spark.calls()) == {"get"}
 
 
 def test_a_removed_broker_takes_its_table_along_and_may_come_back() -> None:
-    variables = with_brokers("b1")
-    store = variables.store()
-    store.remove_broker("b1")
-    assert store.get_broker("b1") is None
-    assert store.get_table("b1") is None
-    store.flush()
-    assert (variables.brokers.rows, variables.tables.rows) == ({}, {})
-    again = variables.store()
-    again.remove_broker("b1")
-    again.put_broker(broker("b1", 5))
-    again.put_table("b1", b"fresh")
-    again.flush()
-    assert variables.store().get_broker("b1") == broker("b1", 5)
-    assert variables.store().get_table("b1") == b"fresh"
+    removed = batch(with_brokers("b1"), lambda store: store.remove_broker("b1"))
+    assert seen(removed)[:2] == ({}, {})
+    assert (removed.brokers.rows, removed.tables.rows) == ({}, {})
+
+    def come_back(store: SparkStore) -> None:
+        store.put_broker(broker("b1", 5))
+        store.put_table("b1", b"fresh")
+
+    assert seen(batch(removed, come_back))[:2] == ({"b1": broker("b1", 5)}, {"b1": b"fresh"})
 
 
-def test_a_cluster_never_seen_starts_empty() -> None:
-    assert Variables().store().get_cluster() == ClusterState()
+def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
+    assert seen(Spark()) == ({}, {}, ClusterState())
+    both = batch(with_brokers("b1"), lambda store: store.put_broker(broker("b9")), cluster="d")
+    assert list(seen(both)[0]) == ["b1"]
+
+
+def test_state_that_is_not_whole_is_refused() -> None:
+    spark = with_brokers("b1")
+    spark.tables.rows.clear()
+    with pytest.raises(StateVersionError, match="cluster c is not whole"):
+        seen(spark)
+
+
+# What a worker keeps from batch to batch
+
+
+def rounds(number: int) -> Callable[[SparkStore], None]:
+    return lambda store: store.put_cluster(ClusterState(round=number))
+
+
+def test_a_worker_does_not_read_again_what_it_has_written() -> None:
+    worker = StoreCache(LARGE)
+    spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
+    after = batch(spark, rounds(9), worker)
+    assert after.calls() == ["get", "update"]
+    assert seen(after, worker) == seen(after)
+
+
+def test_a_batch_that_did_not_commit_is_not_remembered() -> None:
+    """The sink failed, or the job died, or the task is tried again: Spark goes on with the state of before."""
+    worker = StoreCache(LARGE)
+    spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
+    batch(spark, lambda store: store.remove_broker("b1"), worker)
+    assert seen(spark, worker) == seen(spark)
+
+
+def test_a_task_that_failed_half_way_leaves_nothing_behind() -> None:
+    worker = StoreCache(LARGE)
+    spark = batch(with_brokers("b1", "b2"), rounds(8), worker)
+
+    def fail(store: SparkStore) -> None:
+        store.remove_broker("b1")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        batch(spark, fail, worker)
+    assert seen(spark, worker) == seen(spark)
+
+
+def test_a_worker_that_gets_the_cluster_back_does_not_trust_what_it_knew() -> None:
+    one, other = StoreCache(LARGE), StoreCache(LARGE)
+    first = batch(with_brokers("b1", "b2"), rounds(8), one)
+    second = batch(first, lambda store: store.remove_broker("b1"), other)
+    assert seen(second, one) == seen(second)
+
+
+def test_of_two_attempts_at_once_only_the_one_that_counts_is_trusted() -> None:
+    one, other = StoreCache(LARGE), StoreCache(LARGE)
+    spark = with_brokers("b1", "b2")
+    batch(spark, rounds(8), one)
+    committed = batch(spark, rounds(8), other)
+    assert len(batch(committed, rounds(9), one).calls()) > len(batch(committed, rounds(9), other).calls()) == 2
+
+
+def test_another_checkpoint_with_a_cluster_of_the_same_name_is_another_state() -> None:
+    worker = StoreCache(LARGE)
+    batch(with_brokers("b1", "b2"), rounds(8), worker)
+    elsewhere = with_brokers("b3")
+    assert seen(elsewhere, worker) == seen(elsewhere)
+    batch(with_brokers("b1"), rounds(8), worker)
+    assert seen(Spark(), worker) == seen(Spark())
+
+
+def test_what_is_kept_has_a_limit() -> None:
+    worker = StoreCache(10)
+    spark = batch(Spark(), lambda store: store.put_table("b1", bytes(6)), worker, "c")
+    spark = batch(spark, lambda store: store.put_table("b1", bytes(6)), worker, "d")
+    assert "get" in batch(spark, rounds(1), worker, "c").tables.calls
+    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").tables.calls
+
+
+def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run() -> None:
+    for seed in range(20):
+        draw, spark, undisturbed = Random(seed), Spark(), InMemoryStore()
+        workers = [StoreCache(draw.choice([0, 200, LARGE])) for _ in range(3)]
+        for step in range(60):
+            changes = random_changes(draw, step)
+            while True:
+                attempt = batch(spark, changes, draw.choice(workers))
+                if draw.random() < 0.6:
+                    break
+            spark = attempt
+            changes(undisturbed)
+            if draw.random() < 0.05:
+                workers[draw.randrange(3)] = StoreCache(LARGE)
+            assert seen(spark) == told(undisturbed)
+            worker = draw.choice(workers)
+            assert seen(spark, deepcopy(worker)) == told(undisturbed)
+
+
+def random_changes(draw: Random, step: int) -> Callable[[StateStore], None]:
+    names = [f"b{draw.randrange(12)}" for _ in range(draw.randrange(6))]
+    gone = {name for name in names if draw.random() < 0.2}
+
+    def change(store: StateStore) -> None:
+        for name in names:
+            if name in gone:
+                store.remove_broker(name)
+            else:
+                store.put_broker(replace(broker(name), reported_at_ms=step))
+                store.put_table(name, f"{name} at {step}".encode())
+        store.put_cluster(ClusterState(round=step))
+
+    return change
