@@ -75,6 +75,10 @@ bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 10
 bench-backtest: $(STAMP) ## a back-test beside a plain reading pass of the same Parquet file, growing with days and brokers (ARGS="--sizes 30x100")
 	@$(VENV)/bin/python -m benchmarks.backtest $(ARGS)
 
+.PHONY: bench-kafka
+bench-kafka: $(STAMP) ## the job on a real Kafka broker beside pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
+	@$(RUN)/python -m benchmarks.kafka $(ARGS)
+
 .PHONY: bench-java
 bench-java: $(STAMP) ## the same decisions by Pulsar's own classes: equal? how much more CPU? (a JDK, and Maven the first time)
 	@$(VENV)/bin/python -m benchmarks.java_decisions $(ARGS)

@@ -1,0 +1,185 @@
+"""`python -m benchmarks.kafka`: what the job sustains on a real Kafka broker, beside pass-throughs of the same records in the same run.
+
+Absolute times say little on a shared machine: compare ratios of one run. The broker is started for the run, on loopback, and is gone with
+its topics at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.fleet import Fleet
+from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
+from streaming.settings import JobSettings, Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.servers.kafka_broker import KafkaBroker
+
+_TOPIC = {"max.message.bytes": str(2**24)}
+PARTS = ("batches", "latencies", "growth")
+_OUTPUTS = ("commands", "rounds", "rejected", "outcomes")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How reports come in. `records`: in one micro-batch; `batches`: of a turn; `pass_seconds`: from one round to the next, fed live."""
+
+    burst: bool
+    records: int
+    batches: int
+    pass_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. `sizes`: brokers, for the growth; `seconds`: for a latency; `turns`: of `in_turns`; `passes`: of `round_cost`."""
+
+    brokers: int
+    bundles: int
+    seconds: float
+    sizes: tuple[int, ...]
+    triggers_ms: tuple[int, ...]
+    turns: int
+    passes: int
+    modes: tuple[Mode, ...]
+    parts: tuple[str, ...] = PARTS
+
+
+FULL = Plan(1_000, 100, 45, (100, 1_000, 5_000), (0, 500, 2_000), 4, 5, (Mode(False, 100, 10, 5), Mode(True, 1_000, 4, 4)))
+QUICK = Plan(200, 50, 6, (50, 200), (0,), 1, 2, (Mode(False, 50, 4, 2), Mode(True, 200, 2, 2)))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the figures on standard output, what it is doing on standard error."""
+    chosen = _options().parse_args(arguments)
+    plan = QUICK if chosen.quick else FULL
+    given = {name: value for name in ("brokers", "bundles", "seconds", "turns", "parts") if (value := getattr(chosen, name)) is not None}
+    figures = run(replace(plan, **given))
+    print(json.dumps({"v": 1, **asdict(figures)}, indent=2) if chosen.json else tables(figures))
+
+
+def run(plan: Plan) -> Figures:
+    """Starts a broker and Spark, measures, stops both."""
+    from tests.servers.kafka_broker import kafka_broker
+
+    figures = Figures(plan.bundles, [os.getloadavg()[0]])
+    with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
+        place = Path(folder)
+        (place / "kafka").mkdir()
+        _say("a Kafka broker and Spark start")
+        with kafka_broker(place / "kafka") as kafka, _session(kafka, place) as spark:
+            bench = Bench(spark, kafka, place, plan)
+            for part in plan.parts:
+                getattr(bench, part)(figures)
+    figures.load.append(os.getloadavg()[0])
+    return figures
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where it is measured, and what."""
+
+    spark: SparkSession
+    kafka: KafkaBroker
+    folder: Path
+    plan: Plan
+
+    def batches(self, figures: Figures) -> None:
+        """Micro-batches of the job and of the pass-throughs, in turns."""
+        from benchmarks.kafka_batches import in_turns
+        from benchmarks.kafka_queries import decoding_pass_through, job_query, pass_through
+
+        for mode in self.plan.modes:
+            name = f"batches-{mode.records}"
+            _say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
+            job = replace(self._job(name), max_records_per_batch=mode.records)
+            plain, decoding = (replace(job, checkpoint=str(self.folder / f"{name}-{one}")) for one in ("plain", "decoding"))
+            two = replace(job, checkpoint=str(self.folder / f"{name}-two"), topics=self._topics(f"{name}-two", job.topics.telemetry))
+            queries = [
+                pass_through(PASS_THROUGH, self.spark, plain, self._topic(f"{name}-plain")),
+                decoding_pass_through(DECODING, self.spark, decoding, self._topic(f"{name}-decoded")),
+                job_query(JOB, self.spark, job),
+                job_query(TWO_PARTITIONS, self.spark, replace(two, shuffle_partitions=2)),
+            ]
+            fleet = self._fleet(self.plan.brokers)
+            figures.batches += in_turns(queries, job.topics.telemetry, fleet, mode.records, turns=self.plan.turns, batches=mode.batches)
+
+    def latencies(self, figures: Figures) -> None:
+        """The job fed live, at every trigger."""
+        from benchmarks.kafka_live import latency
+
+        for mode in self.plan.modes:
+            for trigger_ms in self.plan.triggers_ms:
+                name = f"{'burst' if mode.burst else 'trickle'}-{trigger_ms}"
+                _say(f"latency, reports {'in bursts' if mode.burst else 'trickling in'}, trigger {trigger_ms} ms")
+                job = replace(self._job(name), trigger_ms=trigger_ms)
+                fleet = self._fleet(self.plan.brokers)
+                figures.latencies.append(latency(self.spark, fleet, job, self.plan.seconds, mode.pass_seconds, burst=mode.burst))
+
+    def growth(self, figures: Figures) -> None:
+        """Rounds, memory and state of clusters of several sizes."""
+        from benchmarks.kafka_live import round_cost
+        from benchmarks.kafka_memory import memory, state_size
+
+        for brokers in self.plan.sizes:
+            _say(f"rounds of {brokers:,} brokers")
+            job = self._job(f"rounds-{brokers}")
+            figures.rounds.append(round_cost(self.spark, self._fleet(brokers), job, self.plan.passes))
+            figures.memory.append(memory(self.spark, brokers, os.getpid()))
+            figures.states.append(state_size(self.spark, Path(job.checkpoint), brokers, brokers * self.plan.bundles))
+
+    def _fleet(self, brokers: int) -> Fleet:
+        return Fleet(brokers, self.plan.bundles)
+
+    def _topic(self, name: str) -> str:
+        return self.kafka.topic(name, 1, _TOPIC)
+
+    def _topics(self, name: str, telemetry: str) -> Topics:
+        return Topics(telemetry=telemetry, **{kind: self._topic(f"{name}-{kind}") for kind in _OUTPUTS})
+
+    def _job(self, name: str) -> JobSettings:
+        return JobSettings(topics=self._topics(name, self._topic(f"{name}-telemetry")), checkpoint=str(self.folder / name))
+
+
+@contextmanager
+def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
+    """A Spark with the settings of a long-running job on Kafka; its log is in `folder`."""
+    from streaming.session import start_session, stop_session
+
+    started = start_session(JobSettings(topics=Topics(telemetry=f"kafka://{kafka.address()}/any")), folder / "spark.log")
+    try:
+        yield started
+    finally:
+        stop_session(started)
+
+
+def _options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.kafka", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
+    options.add_argument("--brokers", type=int, metavar="N", help=f"of the cluster in all but the last part (default: {FULL.brokers:,})")
+    options.add_argument("--bundles", type=int, metavar="N", help=f"per broker (default: {FULL.bundles})")
+    options.add_argument("--seconds", type=float, metavar="S", help=f"for each latency, after a warm-up (default: {FULL.seconds:g})")
+    options.add_argument("--turns", type=int, metavar="N", help=f"of job and pass-throughs on the same records (default: {FULL.turns})")
+    options.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure; latencies are compared with batches (default: all)")
+    options.add_argument("--quick", action="store_true", help="a small cluster and few repetitions: whether it works, not how fast")
+    options.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return options
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""What a micro-batch of given size takes, of the job and of pass-throughs, on the same records in turns.
+
+All queries read one topic. Whatever has been published is processed by one query after the other, in an order that turns around every
+time, so that what else the machine does falls on all of them. The first micro-batch after every turn is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from benchmarks.figures import Sample, sample
+from benchmarks.fleet import Fleet
+from benchmarks.kafka_queries import Query
+from benchmarks.kafka_records import Publisher, passes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """ms of `counted` micro-batches with `records` each."""
+
+    query: str
+    records: int
+    counted: int
+    batch_ms: Sample
+
+    @property
+    def per_second(self) -> float:
+        """Records that the query sustains."""
+        return self.records * 1e3 / self.batch_ms.median
+
+
+def in_turns(queries: Sequence[Query], telemetry: str, fleet: Fleet, records: int, *, turns: int, batches: int) -> list[BatchTimes]:
+    """`turns` turns count, after one that does not, of `batches` micro-batches each, after one that does not."""
+    taken: dict[str, list[float]] = {query.name: [] for query in queries}
+    stream = passes(fleet)
+    with Publisher(telemetry) as publisher:
+        for turn in range(turns + 1):
+            publisher.publish(islice(stream, records * (batches + 1)))
+            for query in queries if turn % 2 else reversed(queries):
+                whole = [batch.took_ms for batch in query.drain() if batch.records == records]
+                if len(whole) != batches + 1:
+                    raise AssertionError(f"{query.name} was to process {batches + 1} micro-batches of {records} records, not {len(whole)}")
+                if turn > 0:
+                    taken[query.name] += whole[1:]
+    return [BatchTimes(name, records, len(times), sample(times)) for name, times in taken.items()]
