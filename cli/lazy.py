@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "record": "Copy a topic into a recording.",
     "convert": "Make a columnar recording (Parquet) from JSON Lines, for back-tests.",
     "backtest": "See what strategies would have decided on a recording, and what would have come of it.",
+    "tune": "Search settings on a recording: how even, at what cost, and is it better than now?",
     "state": "Show what a checkpoint remembers about every broker.",
     "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
     "shadow": "Compare our decisions with the moves that Pulsar's own shedder made meanwhile.",

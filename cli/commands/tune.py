@@ -1,0 +1,145 @@
+"""`rebalancer tune`: are there settings that would have been better for the cluster that was recorded?"""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli import console, options
+
+if TYPE_CHECKING:
+    from cli.settings.load import Settings
+    from cli.tune.search import Cost, Found, Trial
+
+app = typer.Typer()
+
+
+@app.command()
+def tune(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    *,
+    strategy: Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="Instead of the settings' strategy.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, metavar="N", help="How many sets of settings to try.")] = 24,
+    training: Annotated[
+        float, typer.Option("--training", min=0.1, max=0.9, metavar="PART", help="The part of the time to search on; the rest is the test.")
+    ] = 0.6,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Another seed draws other sets.")] = 1,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report of the best on the test part.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Search settings on a recording: how even, at what cost, and is it better than now?
+
+    Searches on the first part of the time and judges on the rest. The loop is closed: recorded loads of bundles go where the moves say (see
+    `backtest`). Prints the sets that no other beats, and says whether one is better than the current settings, and on how much data.
+    """
+    from cli.backtest.several import run_all
+    from cli.backtest.source import columnar
+    from cli.tune.search import search
+    from cli.tune.space import trials as drawn
+
+    named = options.flags(shedding__strategy=strategy)
+    current = options.settings(config, overrides, *named)
+    wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]
+    sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
+    with columnar(recording, current.job.wire, console.progress) as path:
+        split_ms = _split(path, training)
+        found = search(path, current, sets, split_ms, lambda jobs: run_all(jobs, console.progress))
+    if as_json:
+        console.print_json("tune", 1, {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)})
+    else:
+        _show(found)
+    if html is not None:
+        _write_html(html, recording, found)
+
+
+def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
+    """Without what is as it is now."""
+    parts = [(change, *change.split("=")) for change in changes]
+    return tuple(change for change, path, value in parts if float(current.value(path)) != float(value))
+
+
+def _split(path: Path, training: float) -> int:
+    from sinks.columnar_reading import read_blocks
+    from strategies.errors import SinkError
+
+    times = [(int(block.ts[block.ts > 0].min()), int(block.ts.max())) for block in read_blocks(path) if (block.ts > 0).any()]
+    if not times:
+        raise SinkError(f"{path} holds no record with a time; there is nothing to tune on.")
+    begin, end = min(low for low, _ in times), max(high for _, high in times)
+    return begin + round(training * (end - begin))
+
+
+def sentence(found: Found) -> str:
+    """Whether there is something better than the current settings, how much, and on how much data."""
+    from cli.report.wording import number, points
+    from cli.tune.search import FEW_ROUNDS
+
+    now, best = found.current.test, found.best
+    if now is None or not now.rounds:
+        return "The test part holds no round: record for longer, or take a smaller --training part."
+    data = f"{number(now.rounds, 'test round')} ({now.days:.1f} days)"
+    doubt = "" if now.rounds >= FEW_ROUNDS else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test part."
+    if best is None or best.test is None:
+        return f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on both parts, judged on {data}.{doubt}"
+    moves = f"{best.test.moves:.1f} moves a day instead of {now.moves:.1f}"
+    change = f"a mean spread of {points(best.test.spread)} instead of {now.spread:.1f}, {moves}"
+    return f"Better than the current settings on {data} that the search did not see: {change}, with {best.title}.{doubt}"
+
+
+def _show(found: Found) -> None:
+    heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
+    ordered = [found.current, *found.front]
+    rows = [[one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""] for one in ordered]
+    columns: list[Any] = [(head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)]
+    console.show(console.table(columns, rows), "spread: mean of highest minus lowest usage, in points; listed is what no other set beats")
+    print(sentence(found))
+    if found.best is not None:
+        print(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")
+
+
+def _cells(cost: Cost | None) -> list[str]:
+    known = cost is not None and isfinite(cost.spread)
+    return [f"{cost.spread:.1f}", f"{cost.moves:.1f}"] if known and cost is not None else ["–", "–"]
+
+
+def _as_json(found: Found) -> dict[str, Any]:
+    front = [_trial(one) for one in found.front]
+    best = None if found.best is None else _trial(found.best)
+    return {
+        "tried": found.tried,
+        "split_ms": found.split_ms,
+        "current": _trial(found.current),
+        "front": front,
+        "best": best,
+        "text": sentence(found),
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {"changes": list(trial.changes), "training": _cost(trial.training), "test": None if trial.test is None else _cost(trial.test)}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    known = isfinite(cost.spread)
+    return {
+        "spread_mean_points": cost.spread if known else None,
+        "moves_a_day": cost.moves if known else None,
+        "rounds": cost.rounds,
+        "days": cost.days,
+    }
+
+
+def _write_html(html: Path, recording: Path, found: Found) -> None:
+    from cli.report.page import write_report
+    from cli.report.verdict import Step
+
+    shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
+    step = Step(sentence(found), " ".join(f"--set {change}" for change in found.best.changes) if found.best is not None else "")
+    runs = [line for one in shown for line in one.lines]
+    write_report(html, runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", steps=[step])
+    console.progress(f"written: {html}")

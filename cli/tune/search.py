@@ -1,0 +1,114 @@
+"""Tries settings on the first part of a recording, keeps those that no other beats, and looks at them again on the rest.
+
+Two costs, both wanted low: imbalance (mean spread of the brokers' usage) and churn (bundles moved a day). A set of settings is beaten when
+another one is better in one and not worse in the other. What is found by looking at one part is only worth what it does on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isnan
+from pathlib import Path
+
+from cli.backtest.run import Answer, Job
+from cli.report.summary import Summary
+from cli.settings.load import Settings
+from simulation.timeline import Timeline
+
+Run = Callable[[Sequence[Job]], list[Answer]]
+#: Less than this difference between two spreads, in points, is none.
+_ALIKE = 0.05
+#: Below so many test rounds nobody should believe a difference.
+FEW_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one part of the recording, all clusters together. `spread`: points; `moves`: a day; `rounds`: how much data it rests on."""
+
+    spread: float
+    moves: float
+    rounds: int
+    days: float
+
+    def beats(self, other: Cost) -> bool:
+        """Better in one, not worse in the other."""
+        no_worse = self.spread <= other.spread + _ALIKE and self.moves <= other.moves
+        return no_worse and (self.spread < other.spread - _ALIKE or self.moves < other.moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Settings, what they cost on the training part, and on the test part if they were worth looking at again."""
+
+    changes: tuple[str, ...]
+    settings: Settings
+    training: Cost
+    test: Cost | None = None
+    lines: tuple[Timeline, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return _name(self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`current` and the `best` of the front, None if nothing is better on the test part; `front`: by spread, `current` not among them."""
+
+    current: Trial
+    front: tuple[Trial, ...]
+    best: Trial | None
+    tried: int
+    split_ms: int
+
+
+def search(recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: Run) -> Found:
+    """`split_ms`: where the training part ends. Every trial runs closed loop. Raises SinkError."""
+    jobs = [Job(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
+    costs = [_cost(answer) for answer in run_all(jobs)]
+    first, *others = (Trial(changes, settings, cost) for (changes, settings), cost in zip([((), current), *trials], costs, strict=True))
+    front = sorted(_front([first, *others]), key=lambda one: (one.training.spread, one.training.moves))
+    again = [first, *(one for one in front if one is not first)]
+    answers = run_all([Job(recording, one.title, one.settings, "closed", split_ms, None) for one in again])
+    seen = [replace(one, test=_cost(answer), lines=answer.timelines) for one, answer in zip(again, answers, strict=True)]
+    return Found(seen[0], tuple(seen[1:]), _best(seen[0], seen[1:]), len(trials), split_ms)
+
+
+def _best(current: Trial, front: Sequence[Trial]) -> Trial | None:
+    """Of those that beat the current settings on both parts, the most even one on the test part."""
+    now = current.test
+    better = [
+        one for one in front if now is not None and one.test is not None and one.test.beats(now) and one.training.beats(current.training)
+    ]
+    return min(better, key=lambda one: (one.test.spread if one.test else inf, one.training.moves), default=None)
+
+
+def _front(trials: Sequence[Trial]) -> list[Trial]:
+    kept: list[Trial] = []
+    for one in trials:
+        alike = any(other.training == one.training for other in kept)
+        if not alike and not any(other.training.beats(one.training) for other in trials):
+            kept.append(one)
+    return kept
+
+
+def _cost(answer: Answer) -> Cost:
+    runs = [Summary(line) for line in answer.timelines if line.rounds]
+    rounds = sum(run.run.rounds for run in runs)
+    if not rounds:
+        return Cost(inf, inf, 0, 0.0)
+    spreads = [(run.mean_spread, run.run.rounds) for run in runs if not isnan(run.mean_spread)]
+    days = max(run.days for run in runs)
+    spread = sum(value * weight for value, weight in spreads) / max(1, sum(weight for _, weight in spreads))
+    return Cost(spread, sum(len(run.moves) for run in runs) / days, rounds, days)
+
+
+def _name(changes: tuple[str, ...]) -> str:
+    return ", ".join(map(_short, changes)) or "current settings"
+
+
+def _short(change: str) -> str:
+    path, _, value = change.partition("=")
+    return f"{path.rpartition('.')[2]}={value}"

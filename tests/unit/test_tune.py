@@ -1,0 +1,89 @@
+"""`rebalancer tune`: better settings are only called better if they are on data that the search did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.backtest.run import Answer, Job
+from cli.commands.tune import sentence
+from cli.settings.load import load
+from cli.tune.search import Found, search
+from cli.tune.space import SPACE, size, trials
+from simulation.timeline import Move, Timeline
+from strategies.shedding.registry import SHEDDERS
+from tests.unit.command_line import rebalancer
+from tests.unit.test_backtest_open_loop import an_hour, recorded
+
+#: Title of a job → spread in points and moves on the training part, the same on the test part.
+Costs = Mapping[str, tuple[float, int, float, int]]
+
+
+def answered(spread: float, moves: int, rounds: int) -> Answer:
+    usage = np.full((rounds, 2), 0.5)
+    usage[:, 0] += spread / 100
+    moved = tuple(Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer") for number in range(moves))
+    reached = np.zeros(rounds, dtype=np.bool_)
+    line = Timeline("", "re-assigned", "c", "", 60_000 * np.arange(rounds), ("a:1", "b:1"), usage, usage, usage, usage, reached, moved)
+    return Answer((line,), 0, 0, 0)
+
+
+def found(costs: Costs, rounds: int = 1440) -> Found:
+    def run(jobs: Sequence[Job]) -> list[Answer]:
+        return [answered(*costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds) for job in jobs]
+
+    settings = load()
+    sets = [((f"shedding.avg.{title}",), settings) for title in costs if title != "current settings"]
+    return search(Path("never-read"), settings, sets, 0, run)
+
+
+def test_what_is_better_on_both_parts_is_best() -> None:
+    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4), "low_threshold=8": (8.0, 4, 8.0, 4)})
+    assert one.best is not None
+    assert one.best.title == "low_threshold=5"
+    assert "1,440 test rounds (1.0 days)" in sentence(one)
+    assert "7.0 points instead of 10.0" in sentence(one)
+
+
+def test_what_is_better_on_the_training_part_alone_is_not() -> None:
+    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 11.0, 4)})
+    assert one.best is None
+    assert sentence(one).startswith("Keep the current settings")
+
+
+def test_the_front_holds_what_no_other_beats() -> None:
+    costs = {"current settings": (10.0, 5, 10.0, 5), "low=1": (4.0, 9, 4.0, 9), "low=2": (12.0, 1, 12.0, 1), "low=3": (11.0, 6, 1.0, 0)}
+    assert [one.title for one in found(costs).front] == ["low=1", "low=2"]
+
+
+def test_little_data_is_said_to_be_little() -> None:
+    one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4)}, rounds=20)
+    assert "too little to rely on" in sentence(one)
+
+
+def test_a_seed_draws_the_same_sets_and_another_one_others() -> None:
+    assert trials("avg", 10, 1) == trials("avg", 10, 1) != trials("avg", 10, 2)
+    assert len(set(trials("avg", 10_000, 1))) == size("avg")
+
+
+@pytest.mark.parametrize("strategy", sorted(SHEDDERS))
+def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
+    known = load(flags=[f"shedding.strategy={strategy}"])
+    for name, values in SPACE[strategy].items():
+        assert known.value(f"shedding.{strategy}.{name}") in values
+    for changes in trials(strategy, 10, 1):
+        load(flags=changes)
+
+
+def test_the_command_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 30))
+    answer = rebalancer("tune", path, "--strategy", "overload", "--trials", "1", "--json", "--html", tmp_path / "report.html")
+    assert answer.code == 0, answer.err
+    assert answer.json["tried"] == 1
+    assert answer.json["current"]["test"]["rounds"] > 0
+    assert "settings" in answer.json["text"]
+    assert (tmp_path / "report.html").exists()
