@@ -24,7 +24,7 @@ _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "AuthenticationError": (SinkError, _LOGIN),
     "AuthorizationError": (SinkError, _LOGIN),
     "ErrorGettingAuthenticationData": (SinkError, _LOGIN),
-    "TopicNotFound": (SinkError, "there is no such topic; make it, or correct its name"),
+    "TopicNotFound": (SinkError, "there is no such topic or namespace; make it (rebalancer topics create), or correct its name"),
     "InvalidTopicName": (SinkError, "the topic's name is none that Pulsar takes; correct it"),
     "MessageTooBig": (PublishRejected, "the record is larger than the broker allows; raise its maxMessageSize"),
     "ConsumerBusy": (SinkError, "another process reads it with the same subscription; stop that one first"),

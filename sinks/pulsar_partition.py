@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from sinks.file_topic import TopicRecord
-from sinks.limits import WireLimits, clip
+from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
 from sinks.position import Position
 from sinks.pulsar_client import open_client, pulsar_errors
 from sinks.pulsar_message import MessageId, id_of
@@ -33,9 +33,10 @@ class Read(NamedTuple):
 class PulsarLink:
     """A connection to the brokers of one topic. Every method raises SinkError and PublishTimeout."""
 
-    def __init__(self, topic: TopicUri, settings: PulsarSettings) -> None:
-        """Connects when it is first used. Raises SettingsError."""
+    def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        """Connects when it is first used. `limits`: of the records that are read. Raises SettingsError."""
         self.topic = topic
+        self.limits = limits
         self.settings = settings
         self.client: pulsar.Client = open_client(topic.service_url, settings)
 
@@ -63,18 +64,14 @@ class PulsarLink:
 
     def last(self, partition: str) -> MessageId | None:
         """The newest message of a partition; None when it holds none."""
-        import pulsar
 
         with self.errors(), closing(self._newest(partition)) as reader:
             if not reader.has_message_available():
                 return None
-            with suppress(pulsar.Timeout):
-                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
-        return None
+            return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
 
     def holds(self, partition: str, id_: MessageId) -> bool:
         """Whether a message that was read once is still there, or nothing newer is."""
-        import pulsar
 
         newest = self.last(partition)
         if newest is None or newest == id_:
@@ -83,9 +80,8 @@ class PulsarLink:
             return False
         with self.errors():
             made = self.client.create_reader(partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1)
-            with closing(made) as reader, suppress(pulsar.Timeout):
+            with closing(made) as reader:
                 return id_of(reader.read_next(int(self.patience_s * 1000)).message_id()) == id_
-        return False
 
     def since(self, partition: str, ms: int) -> MessageId | None:
         """The first message that was published at `ms` (since 1970) or later; None when there is none yet."""
@@ -95,9 +91,11 @@ class PulsarLink:
             reader.seek(ms)
             if not reader.has_message_available():
                 return None
-            with suppress(pulsar.Timeout):
-                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
-        return None
+            return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
+
+    def reader(self, number: int, partition: str, after: MessageId | None) -> PartitionReader:
+        """Opens a partition; see there."""
+        return PartitionReader(self, number, partition, after)
 
     def close(self) -> None:
         """Closes the connection and everything that was opened through it."""
@@ -115,13 +113,12 @@ class PulsarLink:
 class PartitionReader:
     """The messages of one partition in order. Reading leaves no trace on the topic, and does not keep anything from being deleted."""
 
-    def __init__(self, link: PulsarLink, number: int, name: str, after: MessageId | None, limits: WireLimits) -> None:
+    def __init__(self, link: PulsarLink, number: int, name: str, after: MessageId | None) -> None:
         """`after`: begins behind this message; None: with the oldest there is. Raises SinkError, PublishTimeout."""
         import pulsar
 
         self._link = link
         self._number = number
-        self._limits = limits
         self.at = after
         start = pulsar.MessageId.earliest if after is None else after.for_client()
         with link.errors():
@@ -142,7 +139,7 @@ class PartitionReader:
                 if self.at is None or id_ > self.at:
                     break
         self.at = id_
-        return Read(id_, record_of(message, self._link.topic, self._number, self._limits))
+        return Read(id_, record_of(message, self._link.topic, self._number, self._link.limits))
 
     def read_until(self, end: MessageId) -> Iterator[Read]:
         """All messages up to `end`, which is known to be there. Raises SinkError, PublishTimeout."""

@@ -13,7 +13,7 @@ from sinks.file_topic import TopicRecord
 from sinks.limits import WireLimits
 from sinks.position import Position
 from sinks.pulsar_message import MessageId, id_of
-from sinks.pulsar_partition import QUEUE, PartitionReader, PulsarLink, record_of
+from sinks.pulsar_partition import QUEUE, PulsarLink, record_of
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
@@ -36,8 +36,7 @@ class PulsarTopicConsumer:
 
     def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits) -> None:
         """Waits a while for a group that is still taken, by a process that has just died. Raises SettingsError, SinkError."""
-        self._link = PulsarLink(topic, settings)
-        self._limits = limits
+        self._link = PulsarLink(topic, settings, limits)
         self._handed: deque[tuple[Position, int, Any]] = deque()
         self._newest: dict[int, MessageId] = {}
         self._fresh = True
@@ -109,7 +108,7 @@ class PulsarTopicConsumer:
             if id_ <= self._newest.get(number, id_) and number in self._newest:
                 continue
             self._newest[number] = id_
-            record = record_of(message, self._link.topic, number, self._limits)
+            record = record_of(message, self._link.topic, number, self._link.limits)
             self._handed.append((record.position, number, message.message_id()))
             found.append(record)
         return found
@@ -123,12 +122,12 @@ class PulsarRest:
 
     def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, most: int) -> None:
         """`most`: records of one `read`. Raises SettingsError, SinkError, PublishTimeout."""
-        self._link = PulsarLink(topic, settings)
+        self._link = PulsarLink(topic, settings, limits)
         self._follow, self._most = follow, most
         try:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
-            self._readers = [PartitionReader(self._link, number, name, None, limits) for number, name in enumerate(names)]
+            self._readers = [self._link.reader(number, name, None) for number, name in enumerate(names)]
         except BaseException:
             self._link.close()
             raise

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from sinks.file_topic import TopicRecord
 from sinks.limits import WireLimits
-from sinks.pulsar_partition import PartitionReader, PulsarLink
+from sinks.pulsar_partition import PulsarLink
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import parse_topic
 from strategies.errors import SinkError
@@ -49,7 +49,7 @@ class PulsarTopic:
         return PulsarTopic(**{**tree, "limits": WireLimits(**tree["limits"]), "settings": PulsarSettings(**tree["settings"])})
 
     def link(self) -> PulsarLink:
-        return PulsarLink(parse_topic(self.uri), self.settings)
+        return PulsarLink(parse_topic(self.uri), self.settings, self.limits)
 
 
 class PulsarSource(DataSource):
@@ -96,7 +96,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Slice)
         with closing(self._topic.link()) as link:
             plan, found, rows = partition.plan, 0, list[TopicRecord]()
-            with closing(PartitionReader(link, plan.number, plan.name, plan.after, self._topic.limits)) as reader:
+            with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
                 for one in reader.read_until(plan.end):
                     found += 1
                     rows.append(one.record)
@@ -117,7 +117,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Connects in the process that plans, and only there."""
         if self._open is None:
             topic = self._topic
-            self._open = PulsarPlanner(topic.link(), topic.max_bytes, topic.limits)
+            self._open = PulsarPlanner(topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss)
         return self._open
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from sinks.limits import WireLimits
 from sinks.pulsar_message import MessageId
-from sinks.pulsar_partition import PartitionReader, PulsarLink
+from sinks.pulsar_partition import Read
 from sinks.start import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
@@ -54,14 +53,41 @@ class Seen(NamedTuple):
     size: int
 
 
+class Reader(Protocol):
+    """One partition; see `PartitionReader`."""
+
+    at: MessageId | None
+
+    @property
+    def connected(self) -> bool: ...
+    def read(self, timeout_s: float) -> Read | None: ...
+    def more(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Link(Protocol):
+    """The topic; see `PulsarLink`."""
+
+    @property
+    def topic(self) -> object: ...
+    @property
+    def patience_s(self) -> float: ...
+    def partitions(self) -> list[str]: ...
+    def last(self, partition: str) -> MessageId | None: ...
+    def holds(self, partition: str, id_: MessageId) -> bool: ...
+    def since(self, partition: str, ms: int) -> MessageId | None: ...
+    def reader(self, number: int, partition: str, after: MessageId | None) -> Reader: ...
+    def close(self) -> None: ...
+
+
 class PulsarPlanner:
     """One per query. Every method raises SinkError and PublishTimeout."""
 
-    def __init__(self, link: PulsarLink, max_bytes: int, limits: WireLimits) -> None:
+    def __init__(self, link: Link, max_bytes: int, *, fail_on_loss: bool) -> None:
         self._link = link
         self._max_bytes = max_bytes
-        self._limits = limits
-        self._readers: dict[int, PartitionReader] = {}
+        self._fail_on_loss = fail_on_loss
+        self._readers: dict[int, Reader] = {}
         self._read_to: dict[int, MessageId | None] = {}
         self._ahead: dict[int, list[Seen]] = {}
         self._newest: Offsets | None = None
@@ -144,14 +170,14 @@ class PulsarPlanner:
             reader.close()
         name = self._partitions()[number]
         after = self._resumed(name, place)
-        self._readers[number] = PartitionReader(self._link, number, name, after, self._limits)
+        self._readers[number] = self._link.reader(number, name, after)
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: Place) -> MessageId | None:
         """Where reading goes on. The last message that was taken must still be there: if not, later ones may be gone as well."""
         if place.after is None or not place.taken or self._link.holds(name, place.after):
             return place.after
-        if self._link.settings.fail_on_data_loss:
+        if self._fail_on_loss:
             raise SinkError(
                 f"{self._link.topic}: messages were deleted, perhaps before the job read them, or the topic was made anew; {DELETED}"
             )
