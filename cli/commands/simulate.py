@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,12 +33,17 @@ def simulate(
         typer.Option("--strategy", metavar="NAME", help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."),
     ] = None,
     mode: Annotated[str | None, typer.Option(metavar="MODE", help="fixed or parity, where a strategy does not say.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="So many runs of each, with different traffic.")] = 5,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, metavar="N", help="So many runs of each, with different traffic: 5, published 20.")
+    ] = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="The first of the seeds.")] = 1,
     bundles: Annotated[int | None, typer.Option(min=1, metavar="N", help="Instead of the scenario's number of bundles.")] = None,
     minutes: Annotated[int | None, typer.Option(min=2, metavar="N", help="Instead of the scenario's length.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, max=256, metavar="N", help="Processes; the cores of this machine if unsaid.")] = None,
     overrides: options.Overrides = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures of the first seed, one file per scenario.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Run modelled clusters in virtual time and say how each strategy did.
@@ -49,14 +55,17 @@ def simulate(
         _list(as_json)
         return
     compared = scenarios == [PUBLISHED]
+    count = seeds or (20 if compared else 5)
     names = shelf.published() if compared else tuple(scenarios or shelf.names())
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
-    wished = wishes(names, strategy or (), range(first_seed, first_seed + seeds), mode=mode, changes=changes, overrides=overrides or ())
+    wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
     for wish in wished:
         if wish.seed == first_seed:
             wish.task()  # all complaints before the first run
     with _progress(len(wished)) as advance:
-        made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance)
+        made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance, lambda wish: html is not None and wish.seed == first_seed)
+    if html is not None:
+        _write_pages(made, html)
     if compared:
         _show_published(made, as_json)
     elif as_json:
@@ -64,6 +73,13 @@ def simulate(
     else:
         console.show(*tables.by_scenario(made))
         print(tables.LEGEND)
+
+
+def _write_pages(made: Sequence[runs.Made], html: Path) -> None:
+    from cli.simulate import pages
+
+    for path in pages.write(made, html):
+        console.progress(f"written: {path}")
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
