@@ -218,5 +218,6 @@ def _id(world: World, name: str) -> str:
 
 def _due(scenario: Scenario) -> list[Happening]:
     """Everything that will happen, in order of time; brokers that join later among it."""
-    joins = [Happening(minute=group.joins, kind="join", brokers=group.names) for group in scenario.brokers if group.joins and group.names]
+    groups = zip(scenario.brokers, scenario.names_of_groups, strict=True)
+    joins = [Happening(minute=group.joins, kind="join", brokers=names) for group, names in groups if group.joins]
     return sorted([*joins, *scenario.happenings], key=lambda one: one.minute)

@@ -205,10 +205,17 @@ class Scenario(Form):
     @property
     def broker_names(self) -> tuple[str, ...]:
         """All brokers in the order of the file."""
-        names: list[str] = []
+        return tuple(name for group in self.names_of_groups for name in group)
+
+    @property
+    def names_of_groups(self) -> tuple[tuple[str, ...], ...]:
+        """The names of each entry of `brokers`; those that are only counted are numbered through."""
+        groups, count = list[tuple[str, ...]](), 0
         for group in self.brokers:
-            names += group.names or [f"broker-{len(names) + number + 1}" for number in range(group.count)]
-        return tuple(names)
+            names = group.names or tuple(f"broker-{count + number + 1}" for number in range(group.count))
+            groups.append(names)
+            count += len(names)
+        return tuple(groups)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
