@@ -67,6 +67,11 @@ def _parts(variant: str) -> list[str]:
     return [part.strip() for part in variant.split(";") if part.strip()]
 
 
+def _short(change: str) -> str:
+    path, _, value = change.partition("=")
+    return f"{path.rpartition('.')[2]}={value}"
+
+
 def _jobs(
     path: Path, loop: Loop, strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
 ) -> list[Job]:
@@ -77,7 +82,7 @@ def _jobs(
     for name in dict.fromkeys(strategies):
         for changes in variants:
             settings = options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes)
-            title = ", ".join([name, *(change.rpartition(".")[2] for change in changes)])
+            title = ", ".join([name, *map(_short, changes)])
             jobs.append(Job(path, title, settings, loop))
     return jobs
 

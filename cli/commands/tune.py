@@ -136,10 +136,18 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 def _write_html(html: Path, recording: Path, found: Found) -> None:
     from cli.report.page import write_report
-    from cli.report.verdict import Step
+    from cli.report.verdict import Step, Verdict
+    from cli.tune.search import FEW_ROUNDS
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
-    step = Step(sentence(found), " ".join(f"--set {change}" for change in found.best.changes) if found.best is not None else "")
+    head, _, rest = sentence(found).partition(". ")
+    detail = rest or "Both parts of the recording agree." if found.best is not None else rest
+    if found.best is not None:
+        step = Step("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
+    else:
+        step = Step("Try more sets (--trials), another strategy (--strategy), or a longer recording.")
+    enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
+    verdict = Verdict("good" if enough else "fair", f"{head.removesuffix('.')}.", detail, (step,))
     runs = [line for one in shown for line in one.lines]
-    write_report(html, runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", steps=[step])
+    write_report(html, runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict)
     console.progress(f"written: {html}")

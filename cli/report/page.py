@@ -14,19 +14,22 @@ from pathlib import Path
 
 from cli.report.figures import comparison, run_figures
 from cli.report.summary import Summary
-from cli.report.verdict import Step, judge
+from cli.report.verdict import Step, Verdict, judge
 from simulation.timeline import Timeline
 from strategies.errors import SettingsError
 
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 
-def write_report(path: Path, runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = ()) -> None:
+def write_report(
+    path: Path, runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = (), verdict: Verdict | None = None
+) -> None:
     """The page about one run, or about several side by side; complete or not at all. Creates the folder.
 
-    `made_by`: the command line it came from, for the foot of the page. Raises SettingsError where plotly is missing, OSError.
+    `made_by`: the command line it came from, for the foot of the page; `steps`: what to do next, where the caller knows; `verdict`: instead
+    of the one that follows from the runs. Raises SettingsError where plotly is missing, OSError.
     """
-    page = render(runs, title=title, made_by=made_by, steps=steps)
+    page = render(runs, title=title, made_by=made_by, steps=steps, verdict=verdict)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -41,10 +44,10 @@ def can_write() -> bool:
     return find_spec("plotly") is not None
 
 
-def render(runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = ()) -> str:
+def render(runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = (), verdict: Verdict | None = None) -> str:
     """The page as text; the same runs give the same bytes. Raises SettingsError where plotly is missing."""
     summaries = [Summary(run) for run in runs]
-    verdict = judge(summaries, steps)
+    verdict = verdict or judge(summaries, steps)
     data = {
         "title": title,
         "made_by": made_by,

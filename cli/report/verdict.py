@@ -99,7 +99,10 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
         )
         more = Step("To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
         return Verdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
-    if evenest is calmest:
+    if not any(_differ(evenest, run) for run in runs):
+        headline = f"All {len(runs)} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
+        detail = "On this data the choice makes no difference."
+    elif evenest is calmest:
         headline = f"{said}, {effort}, the fewest of all {len(runs)}."
         detail = "None of the others was better in either way."
     else:
@@ -150,6 +153,11 @@ def _when_settled(run: Summary) -> str:
     if not row:
         return "every round was within the goal"
     return f"within the goal from round {row + 1} on, {duration(int(run.run.times_ms[row] - run.run.times_ms[0]))} after the start"
+
+
+def _differ(one: Summary, two: Summary) -> bool:
+    """As far as the page shows it."""
+    return len(one.moves) != len(two.moves) or points(one.mean_spread) != points(two.mean_spread)
 
 
 def _or_inf(value: float) -> float:

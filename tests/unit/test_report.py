@@ -101,6 +101,11 @@ def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
     assert "calm moved least: 1 move" in verdict(busy, calm).headline
 
 
+def test_runs_that_do_not_differ_are_not_ranked() -> None:
+    same = [a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")]
+    assert verdict(*same).headline.startswith("All 2 did the same")
+
+
 def test_a_peak_of_one_round_survives_thinning() -> None:
     values = np.zeros(100_000)
     values[54_321], values[12_345] = 1.0, -1.0
