@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,8 @@ import msgspec
 
 from sinks.applying import Applier, Effect
 from sinks.contracts.commands import CommandRecord
-from sinks.contracts.fields import Count
 from sinks.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
+from sinks.epochs import epochs_in
 from sinks.journal import Entry, Journal, Received
 from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.origin import Origin
@@ -80,11 +80,6 @@ Work = Callable[[], Finish]
 
 class Stopped(RebalancerError):
     """The executor is to end before this command was begun; it comes again."""
-
-
-class _EpochOnly(msgspec.Struct):
-    cluster: str
-    epoch: Count
 
 
 class Executor:
@@ -252,7 +247,7 @@ class Executor:
         """A job that has begun anew says so with its first round, before it has any command to give."""
         while records := self._topics.rounds.poll(1_000, 0):
             newest: dict[str, int] = {}
-            for told in _epochs(records):
+            for told in epochs_in(record.value for record in records):
                 newest[told.cluster] = max(told.epoch, newest.get(told.cluster, 0))
             for cluster, epoch in newest.items():
                 self._journal.see_epoch(cluster, epoch)
@@ -281,14 +276,6 @@ def _effect(objection: Objection, owner: str | None) -> Effect:
 def _intention(command: Command) -> str:
     where = "" if command.destination is None else f" to {command.destination}"
     return f"dry-run: would {command.action} {command.bundle} from {command.source}{where}"
-
-
-def _epochs(records: Sequence[TopicRecord]) -> Iterable[_EpochOnly]:
-    for record in records:
-        try:
-            yield msgspec.json.decode(record.value, type=_EpochOnly)
-        except (ValueError, RecursionError):
-            continue  # whoever reads rounds for their content complains about it
 
 
 class _BundleOnly(msgspec.Struct):

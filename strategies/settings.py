@@ -69,4 +69,6 @@ class RoundSettings:
     command_ttl_ms: Annotated[int, Setting("How long after its round a command may still be carried out", "ms", ge=1000, le=86_400_000)] = (
         300_000
     )
-    epoch: Annotated[int, Setting("Epoch stamped on commands; executors refuse older ones", ge=1, le=2**53)] = 1
+    epoch: Annotated[
+        int, Setting("Lowest epoch of commands; a new checkpoint takes the next one after those on its topics", ge=1, le=2**53)
+    ] = 1

@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -34,6 +34,7 @@ _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
 #: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
 COLUMNS_VERSION = 3
+_EPOCH = "round.epoch"
 _AFRESH = "name a new folder as job.checkpoint (averages and hit counts then start afresh)"
 
 
@@ -54,6 +55,23 @@ class Guard:
     @property
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the checkpoint's commands; in the guard of settings, the lowest that is wanted."""
+        return int(self.settings[_EPOCH])
+
+    def at_least(self, epoch: int) -> Guard:
+        """The same with this epoch, unless its own is higher."""
+        return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A folder that is ours. `lock`: the file descriptor of the lock, held until its last copy is closed; `epoch`: of the commands."""
+
+    lock: int
+    epoch: int
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
@@ -89,10 +107,11 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
 
 
 @contextmanager
-def guarded(folder: Path, guard: Guard, *, patience_s: float = 20.0) -> Iterator[int]:
-    """Holds the folder for one job; yields the file descriptor of the lock (held until its last copy is closed).
+def guarded(folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, patience_s: float = 20.0) -> Iterator[Held]:
+    """Holds the folder for one job. A checkpoint keeps the epoch with which it began, so that what is published again has the same ids.
 
-    `patience_s`: how long a job that is just ending is waited for. Raises CheckpointInUse, StateVersionError, SettingsError.
+    `next_epoch`: asked when the checkpoint begins; `guard` may want a higher one. `patience_s`: how long a job that is just ending is
+    waited for. Raises CheckpointInUse, StateVersionError, SettingsError, and what `next_epoch` raises.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,8 +120,7 @@ def guarded(folder: Path, guard: Guard, *, patience_s: float = 20.0) -> Iterator
         raise SettingsError([f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a folder of yours"]) from error
     try:
         _wait_for(lock, folder, patience_s)
-        _check_or_begin(folder, guard)
-        yield lock
+        yield Held(lock, _check_or_begin(folder, guard, next_epoch).epoch)
     finally:
         os.close(lock)
 
@@ -138,14 +156,17 @@ def _wait_for(lock: int, folder: Path, patience_s: float) -> None:
         time.sleep(0.1)
 
 
-def _check_or_begin(folder: Path, guard: Guard) -> None:
+def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -> Guard:
     strangers = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
-        _compare(folder, read_guard(folder), guard)
-    elif strangers:
+        written = read_guard(folder)
+        _compare(folder, written, guard.at_least(written.epoch))
+        return written
+    if strangers:
         raise StateVersionError(f"{folder} holds {', '.join(strangers[:3])} but no {GUARD}: it is no checkpoint of this program; {_AFRESH}")
-    else:
-        _write(folder / GUARD, guard)
+    begun = guard.at_least(next_epoch())
+    _write(folder / GUARD, begun)
+    return begun
 
 
 def _compare(folder: Path, written: Guard, now: Guard) -> None:

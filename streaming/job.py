@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.epochs import next_epoch
 from sinks.kafka_admin import missing_topics
 from sinks.kafka_settings import kafka_access
 from sinks.pulsar_partition import PulsarLink
@@ -89,12 +90,13 @@ def run_job(
     """
     check_job(job, engine)
     _check_reach(job)
-    run = Run(job, engine, checkpoint_folder(job), drain)
+    folder = checkpoint_folder(job)
     wish = Stop(stop or threading.Event())
     with ExitStack() as stack:
-        lock = stack.enter_context(guarded(run.folder, guard_of(job, engine)))
+        held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
+        run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
         report = stack.enter_context(_reports(job, on_progress))
-        spark = stack.enter_context(_running(run, lock) if session is None else _borrowed(session, job))
+        spark = stack.enter_context(_running(run, held.lock) if session is None else _borrowed(session, job))
         stack.enter_context(_signals(wish))
         return _run(spark, run, report, wish)
 
@@ -123,6 +125,11 @@ def _check_reach(job: JobSettings) -> None:
                 link.partitions()
     if missing:
         raise SinkError(f"{', '.join(map(str, missing))}: there is no such topic; make it with: rebalancer topics create")
+
+
+def _next_epoch(job: JobSettings) -> int:
+    """Rounds announce an epoch before there are commands; commands are asked too, in case rounds were deleted earlier."""
+    return next_epoch((job.topics.rounds, job.topics.commands), job.access)
 
 
 def _topic_complaints(job: JobSettings) -> list[str]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from cli import console, exits, options
 from cli.doctor import cluster, environment, places
+from cli.doctor.epochs import check_epochs
 from cli.doctor.finding import Finding, ok
 from cli.settings.load import Settings
 from strategies.errors import SettingsError
@@ -33,7 +34,7 @@ def doctor(
     shadow: Annotated[bool, typer.Option("--shadow", help="Only compare with Pulsar's own shedder, which is to be on then.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check what the job needs: settings, Java, Python, Spark, disk, checkpoint, topics, and the Pulsar cluster if one is named.
+    """Check what the job needs: settings, Java, Python, Spark, disk, checkpoint, topics, epochs, and the Pulsar cluster if one is named.
 
     Exit code 1 if a check failed; a warning is no failure.
     """
@@ -58,6 +59,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
             places.check_disk(job),
             places.check_checkpoint(job, settings.engine),
             *places.check_topics(job),
+            check_epochs(job),
             *cluster.check_clusters(settings, shadow),
         ]
     return findings

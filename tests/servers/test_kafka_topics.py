@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli import exits
+from sinks.epochs import histories, next_epoch
 from sinks.kafka_settings import KafkaSettings, Mechanism
 from sinks.topics import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
@@ -188,3 +189,17 @@ def test_a_topic_that_is_not_there_cannot_be_replayed(kafka: KafkaBroker) -> Non
     done = rebalancer("replay", "--from-topic", f"kafka://{kafka.address()}/nowhere", "--set", "kafka.timeout_ms=2000")
     assert done.code == exits.ERROR
     assert "rebalancer topics create" in done.err
+
+
+def test_epochs_are_read_off_all_partitions_and_of_a_cluster_in_order(kafka: KafkaBroker) -> None:
+    rounds, commands = kafka.topic("epochs-rounds", 3), kafka.topic("epochs-commands")
+    assert next_epoch((rounds, commands)) == 1
+
+    with closing(open_publisher(rounds)) as publisher:
+        for cluster, epoch in [("a", 1), ("b", 1), ("a", 2), ("c", 5), ("a", 1), ("b", 2), ("a", 2)]:
+            publisher.publish(cluster, b'{"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch))
+        publisher.flush()
+
+    assert next_epoch((rounds, commands)) == 6
+    told = histories(rounds)
+    assert {cluster: (history.newest, history.late) for cluster, history in told.items()} == {"a": (2, 1), "b": (2, 0), "c": (5, 0)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strategies.engine import EngineSettings
-from strategies.errors import SettingsError, StateVersionError
+from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.checkpoint import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
@@ -138,3 +138,38 @@ def test_a_folder_that_cannot_be_made_is_a_complaint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"job\.checkpoint: .*file/ck cannot be written"):
         begin(tmp_path / "file" / "ck")
+
+
+def epoch(folder: Path, lowest: int = 1, following: int = 1) -> int:
+    """The epoch a job gets, where the settings want at least `lowest` and the topics leave `following` as the next."""
+    with guarded(folder, a_guard(replace(THRESHOLD, round=RoundSettings(epoch=lowest))), lambda: following) as held:
+        return held.epoch
+
+
+def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_that_is_wanted(tmp_path: Path) -> None:
+    assert epoch(tmp_path / "first") == 1
+    assert epoch(tmp_path / "next", following=4) == 4
+    assert epoch(tmp_path / "wanted", lowest=7, following=4) == 7
+
+
+def test_a_checkpoint_keeps_its_epoch_whatever_the_topics_hold_by_now(tmp_path: Path) -> None:
+    assert epoch(tmp_path, following=4) == 4
+    assert epoch(tmp_path, following=9) == 4
+    assert epoch(tmp_path, lowest=3, following=9) == 4
+    assert read_guard(tmp_path).epoch == 4
+
+
+def test_a_checkpoint_cannot_be_raised_to_another_epoch(tmp_path: Path) -> None:
+    epoch(tmp_path, following=4)
+    with pytest.raises(SettingsError) as refused:
+        epoch(tmp_path, lowest=5)
+    assert refused.value.complaints[0] == "round.epoch: 5, but the checkpoint was written with 4"
+
+
+def test_a_checkpoint_whose_epoch_cannot_be_read_off_the_topics_does_not_begin(tmp_path: Path) -> None:
+    def out_of_reach() -> int:
+        raise SinkError("kafka does not answer")
+
+    with pytest.raises(SinkError), guarded(tmp_path, a_guard(), out_of_reach):
+        pass
+    assert epoch(tmp_path, following=2) == 2

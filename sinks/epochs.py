@@ -1,0 +1,78 @@
+"""Which epochs stand on a topic: a job that starts anew takes the next one, and two jobs that write at a time can be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sinks.contracts.fields import LARGEST_INTEGER, Count
+from sinks.topic_uri import parse_topic
+from sinks.topics import NO_SECURITY, TopicAccess, open_reader
+from strategies.errors import SinkError
+
+
+class EpochOnly(msgspec.Struct):
+    """What a command or the record of a round says about its job."""
+
+    cluster: str
+    epoch: Count
+
+
+@dataclass(slots=True)
+class History:
+    """The epochs of one cluster's rounds in the order of the topic.
+
+    `late`: rounds of an older epoch that came after a newer one had begun, the last of them of epoch `overtaken`; `since`: rounds that
+    came after the last of these.
+    """
+
+    seen: set[int] = field(default_factory=set)
+    newest: int = 0
+    late: int = 0
+    overtaken: int = 0
+    since: int = 0
+
+    def add(self, epoch: int) -> None:
+        """The next round's epoch."""
+        self.seen.add(epoch)
+        if epoch < self.newest:
+            self.late, self.overtaken, self.since = self.late + 1, epoch, 0
+        else:
+            self.newest, self.since = epoch, self.since + 1
+
+
+def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
+    """Epochs of commands or rounds; what cannot be read is left out, because whoever reads it for its content complains about it."""
+    for value in values:
+        try:
+            yield msgspec.json.decode(value, type=EpochOnly)
+        except (ValueError, RecursionError):
+            continue
+
+
+def next_epoch(uris: Sequence[str], access: TopicAccess = NO_SECURITY) -> int:
+    """One more than the highest epoch on any of the topics, 1 if there is none. Raises SettingsError, SinkError."""
+    highest = max((told.epoch for uri in uris for told in epochs_in(_values(uri, access))), default=0)
+    if highest >= LARGEST_INTEGER:
+        raise SinkError(f"the topics {', '.join(uris)} hold epoch {highest}, after which there is none: begin with new topics")
+    return highest + 1
+
+
+def histories(uri: str, access: TopicAccess = NO_SECURITY) -> dict[str, History]:
+    """By cluster, what the rounds of a topic tell. Raises SettingsError, SinkError."""
+    found: dict[str, History] = {}
+    for told in epochs_in(_values(uri, access)):
+        found.setdefault(told.cluster, History()).add(told.epoch)
+    return found
+
+
+def _values(uri: str, access: TopicAccess) -> Iterator[bytes]:
+    topic = parse_topic(uri)
+    if topic.scheme == "file" and not topic.folder.is_dir():
+        return
+    with closing(open_reader(uri, access)) as reader:
+        while records := reader.read():
+            yield from (record.value for record in records)

@@ -1,0 +1,102 @@
+"""The next epoch is read off the topics, and so is whether two jobs wrote at a time."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from cli.doctor.epochs import check_epochs
+from cli.doctor.finding import Finding
+from sinks.epochs import histories, next_epoch
+from strategies.engine import EngineSettings
+from strategies.errors import SinkError
+from streaming.checkpoint import guard_of, guarded
+from streaming.settings import JobSettings, Topics
+from tests.control_topic import Control, command
+
+
+def told(*epochs: int, cluster: str = "c") -> list[bytes]:
+    """Rounds, with no more in them than is looked at."""
+    return [b'{"v":1,"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch) for epoch in epochs]
+
+
+def following(control: Control) -> int:
+    return next_epoch((control.uri("rounds"), control.uri("commands")))
+
+
+def examined(control: Control, ours: int | None = None) -> Finding:
+    """What doctor says, to the job whose checkpoint has this epoch if there is one."""
+    topics = Topics(rounds=control.uri("rounds"))
+    job = JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
+    if ours is not None:
+        with guarded(control.folder / "checkpoint", guard_of(job, EngineSettings()), lambda: ours):
+            pass
+    return check_epochs(job)
+
+
+def test_where_nothing_was_told_the_first_epoch_is_next(control: Control) -> None:
+    assert following(control) == 1
+
+
+def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> None:
+    control.write("rounds", [*told(2, 4), *told(3, cluster="other"), b'{"epoch":9}', b"\xff no JSON"])
+    assert following(control) == 5
+
+    control.send(command("t/ns/0x00000000_0xffffffff", "a:1", epoch=6))
+    assert following(control) == 7
+
+
+def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
+    control.write("rounds", told(2**53))
+    with pytest.raises(SinkError, match="begin with new topics"):
+        following(control)
+
+
+def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -> None:
+    control.write("rounds", [*told(1, 1), *told(1, cluster="other"), *told(2, 1, 2, 1, 2, 2), *told(2, cluster="other")])
+
+    found = histories(control.uri("rounds"))
+
+    assert astuple(found["c"]) == ({1, 2}, 2, 2, 1, 2)
+    assert astuple(found["other"]) == ({1, 2}, 2, 0, 0, 2)
+
+
+def test_doctor_is_content_with_one_job_after_the_other(control: Control) -> None:
+    found = examined(control)
+    assert (found.status, found.text) == ("ok", "none on topics.rounds yet; a new checkpoint takes the next")
+
+    control.write("rounds", told(1, 1, 2, 2))
+    found = examined(control, ours=2)
+    assert (found.status, found.text) == ("ok", "newest on topics.rounds: 2; this checkpoint has 2")
+
+
+def test_doctor_tells_the_older_of_two_jobs_that_nobody_obeys_it(control: Control) -> None:
+    control.write("rounds", told(1, 2, 1))
+
+    found = examined(control, ours=1)
+
+    assert found.status == "fail"
+    assert found.text == "a job of epoch 2 serves cluster c; this checkpoint has epoch 1, its commands are refused"
+    assert "name a new job.checkpoint" in found.remedy
+
+
+def test_doctor_tells_the_newer_of_two_jobs_that_the_older_still_writes(control: Control) -> None:
+    control.write("rounds", told(1, 2, 1, 2, 2))
+
+    found = examined(control, ours=2)
+
+    assert found.status == "warn"
+    assert "1 rounds of epoch 1 or older came after a newer job had begun (newest: epoch 2), the last of them 2 rounds ago" in found.text
+    assert found.remedy.startswith("stop the job of epoch 1")
+
+
+def test_jobs_of_different_clusters_may_share_topics(control: Control) -> None:
+    control.write("rounds", [*told(1), *told(2, cluster="other"), *told(1), *told(2, cluster="other")])
+    assert examined(control, ours=1).status == "ok"
+
+
+def test_doctor_says_when_it_cannot_tell(control: Control) -> None:
+    (control.folder / "checkpoint").mkdir()
+    (control.folder / "checkpoint" / "rebalancer.json").write_text("{", "utf-8")
+    assert examined(control).status == "warn"
