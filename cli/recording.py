@@ -8,12 +8,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli import console
 from cli.stopping import Stop
 from sinks.columnar import ENDING
 from sinks.columnar_writing import ColumnarRecording
 from sinks.limits import WireLimits
+from sinks.outage import Outage
+from sinks.raw import SourceSettings
 from sinks.recording import Recording, open_recording, write_recording
 from sinks.topics import Reader, TopicAccess, open_reader
+from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
 _LOOK_EVERY_S = 0.2
@@ -21,10 +25,14 @@ _LOOK_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """When to stop: with `follow` never by itself; with `idle_s` when nothing came for so long; otherwise at the topic's present end."""
+    """When to stop: with `follow` never by itself; with `idle_s` when nothing came for so long; otherwise at the topic's present end.
+
+    `outage_s`: for how long a server may be away in the middle.
+    """
 
     follow: bool = False
     idle_s: float | None = None
+    outage_s: float = 0.0
 
     @property
     def waits(self) -> bool:
@@ -80,9 +88,15 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
 
 
 def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:
+    outage = Outage(patience.outage_s, stop.wait, console.progress)
     newest = time.monotonic()
     while not stop.is_set():
-        records = reader.read()
+        try:
+            records = reader.read()
+        except SinkError as error:
+            outage.endure(error)
+            continue
+        outage.over()
         if records:
             newest = time.monotonic()
             yield [as_line(record.value) for record in records]
@@ -97,13 +111,13 @@ def as_line(value: bytes) -> bytes:
     return value.replace(b"\n", b" ")
 
 
-def topic_lines(uri: str, access: TopicAccess) -> Iterator[bytes]:
+def topic_lines(uri: str, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[bytes]:
     """The records that a topic holds now, as the lines of a recording. Raises SettingsError and SinkError, at once if it cannot open."""
-    reader = open_reader(uri, access)
+    reader = open_reader(uri, access, source=source)
 
     def lines() -> Iterator[bytes]:
         with closing(reader):
-            while records := reader.read():
-                yield from (as_line(record.value) for record in records)
+            for values in _blocks(reader, Patience(outage_s=access.kafka.outage_ms / 1000), Stop()):
+                yield from values
 
     return lines()

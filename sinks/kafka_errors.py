@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sinks.topic_uri import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
-_NO_TOPIC = "there is no such topic; make it with: rebalancer topics create"
+NO_TOPIC = "there is no such topic; make it with: rebalancer topics create"
 _TOO_LARGE = "the record is larger than the topic allows; raise its max.message.bytes"
 _LOGIN = "the broker refuses the login; check kafka.username, the content of kafka.password_file and kafka.mechanism"
 _TRUST = "no trust: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that host and port belong to a listener with SSL"
@@ -20,8 +20,8 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("UnsupportedSaslMechanismError", SinkError, "the broker does not offer this kafka.mechanism; ask which one it has"),
     ("[SSL", SinkError, _TRUST),
     ("AuthorizationFailedError", SinkError, "this user may not do that; ask for the right (an ACL) on the topic and the group"),
-    ("UnknownTopicOrPartitionError", SinkError, _NO_TOPIC),
-    ("Failed to update metadata", SinkError, _NO_TOPIC),
+    ("UnknownTopicOrPartitionError", SinkError, NO_TOPIC),
+    ("Failed to update metadata", SinkError, NO_TOPIC),
     ("MessageSizeTooLargeError", PublishRejected, _TOO_LARGE),
     ("RecordListTooLargeError", PublishRejected, _TOO_LARGE),
     ("InvalidRecordError", PublishRejected, "the topic refuses the record; a compacted topic takes only records with a key"),

@@ -41,6 +41,9 @@ class KafkaSettings:
         bool, Setting("Stop when records were deleted before they were read; false = tell it in the log and go on with the oldest there is")
     ] = True
     timeout_ms: Annotated[int, Setting("How long a server may take to answer before an attempt fails", "ms", ge=1_000, le=600_000)] = 30_000
+    outage_ms: Annotated[
+        int, Setting("How long servers that have answered before may be away before a process gives up", "ms", ge=0, le=86_400_000)
+    ] = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ class KafkaAccess:
 
     def for_java(self) -> Mapping[str, str]:
         """Properties for Kafka's own clients. They hold secrets: `sasl.jaas.config` and `ssl.keystore.key`."""
-        found: dict[str, str] = {"security.protocol": self.settings.security_protocol}
+        patience = str(self.settings.timeout_ms)
+        found = {"security.protocol": self.settings.security_protocol, "request.timeout.ms": patience, "default.api.timeout.ms": patience}
         if self.sasl and self.password is not None:
             found |= {"sasl.mechanism": self.settings.mechanism, "sasl.jaas.config": _jaas(self.settings, self.password)}
         if self.trusted is not None:

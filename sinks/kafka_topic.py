@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sinks.file_topic import TopicRecord
-from sinks.kafka_errors import kafka_errors
+from sinks.kafka_admin import missing_topics
+from sinks.kafka_errors import NO_TOPIC, kafka_errors
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.limits import WireLimits, clip
 from sinks.position import Position
+from sinks.raw import Around, SourceSettings, enveloped
 from sinks.topic_uri import TopicUri
 from strategies.errors import PublishTimeout, SinkError
 
@@ -21,11 +24,13 @@ _POLL_MS = 200
 class KafkaTopicConsumer:
     """Reads all partitions on from where `group` committed last, at first from the oldest record. One process at a time per group."""
 
-    def __init__(self, topic: TopicUri, group: str | None, access: KafkaAccess, limits: WireLimits) -> None:
+    def __init__(
+        self, topic: TopicUri, group: str | None, access: KafkaAccess, limits: WireLimits, source: SourceSettings = SourceSettings()
+    ) -> None:
         """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing."""
         from kafka import KafkaConsumer, TopicPartition
 
-        self._topic, self._limits = topic, limits
+        self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._patience_s = access.settings.timeout_ms / 1000
         self._handed: deque[Position] = deque()
         with kafka_errors(topic):
@@ -43,7 +48,7 @@ class KafkaTopicConsumer:
             with kafka_errors(topic):
                 numbers = self._client.partitions_for_topic(topic.name)
                 if not numbers:
-                    raise SinkError(f"{topic}: there is no such topic; make it with: rebalancer topics create")
+                    raise SinkError(f"{topic}: {NO_TOPIC}")
                 self._partitions = [TopicPartition(topic.name, number) for number in sorted(numbers)]
                 self._client.assign(self._partitions)
                 self._ends = self._client.end_offsets(self._partitions)
@@ -53,7 +58,7 @@ class KafkaTopicConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
         """The next records; none when nothing came within `timeout_s`. What is there already is waited for longer."""
-        with kafka_errors(self._topic):
+        with self._asked():
             records = self._polled(max_records, timeout_s)
             if not records:
                 self._ends = self._client.end_offsets(self._partitions)
@@ -63,7 +68,7 @@ class KafkaTopicConsumer:
 
     def rest(self, max_records: int) -> Sequence[TopicRecord]:
         """The next of the records that were there when the topic was opened; none when all were read."""
-        with kafka_errors(self._topic):
+        with self._asked():
             return self._behind_the_end(max_records)
 
     def commit(self, record: TopicRecord) -> None:
@@ -76,12 +81,15 @@ class KafkaTopicConsumer:
             offsets[TopicPartition(self._topic.name, position.partition)] = OffsetAndMetadata(position.offset + 1, "", -1)
             if position == record.position:
                 break
-        with kafka_errors(self._topic):
+        with self._asked():
             self._client.commit(offsets)
 
     def close(self) -> None:
         """What was not committed comes again."""
         self._client.close(autocommit=False)
+
+    def _asked(self) -> AbstractContextManager[None]:
+        return _answering(self._topic, self._access)
 
     def _behind_the_end(self, max_records: int) -> list[TopicRecord]:
         deadline = time.monotonic() + self._patience_s
@@ -99,6 +107,8 @@ class KafkaTopicConsumer:
 
     def _record(self, record: Any) -> TopicRecord:
         value = record.value or b""
+        if self._source.format == "raw":
+            value = enveloped(record.value, Around(record.key, dict(record.headers), record.timestamp), self._source)
         return TopicRecord(Position(str(self._topic), record.partition, record.offset), clip(value, self._limits), len(value))
 
 
@@ -107,38 +117,71 @@ class KafkaPublisher:
 
     def __init__(self, topic: TopicUri, access: KafkaAccess) -> None:
         """Raises SinkError, PublishTimeout, also when there is no such topic."""
-        from kafka import KafkaProducer
-
-        self._topic = topic
+        self._topic, self._access = topic, access
         self._patience_s = access.settings.timeout_ms / 1000
         self._sent: list[Any] = []
-        with kafka_errors(topic):
-            self._client = KafkaProducer(
-                bootstrap_servers=topic.servers.split(","),
-                acks="all",
-                enable_idempotence=True,
-                compression_type="gzip",
-                linger_ms=5,
-                max_request_size=LARGEST_REQUEST_BYTES,
-                max_block_ms=access.settings.timeout_ms,
-                delivery_timeout_ms=access.settings.timeout_ms + 1_000,
-                allow_auto_create_topics=False,
-                **access.for_python(),
-            )
+        self._client: Any = None
+        self._connect()
 
     def publish(self, key: str, value: bytes) -> None:
         """Hands a record over; records of one key keep their order. Raises SinkError when the topic cannot be found."""
-        with kafka_errors(self._topic):
+        if self._client is None:
+            self._connect()
+        with self._begun_anew_after_errors():
             self._sent.append(self._client.send(self._topic.name, value, key=key.encode() or None))
 
     def flush(self) -> None:
         """Returns when everything that was published is safe. After an error all of it may be published again (at least once)."""
         sent, self._sent = self._sent, []
-        with kafka_errors(self._topic):
+        if self._client is None:
+            return
+        with self._begun_anew_after_errors():
             self._client.flush()
             for one in sent:
                 one.get(self._patience_s)
 
     def close(self) -> None:
         """Lets go of the topic; does not flush."""
-        self._client.close(timeout=0)
+        client, self._client = self._client, None
+        if client is not None:
+            client.close(timeout=0)
+
+    def _connect(self) -> None:
+        from kafka import KafkaProducer
+
+        with kafka_errors(self._topic):
+            self._client = KafkaProducer(
+                bootstrap_servers=self._topic.servers.split(","),
+                acks="all",
+                enable_idempotence=True,
+                compression_type="gzip",
+                linger_ms=5,
+                max_request_size=LARGEST_REQUEST_BYTES,
+                max_block_ms=self._access.settings.timeout_ms,
+                delivery_timeout_ms=self._access.settings.timeout_ms + 1_000,
+                allow_auto_create_topics=False,
+                **self._access.for_python(),
+            )
+
+    @contextmanager
+    def _begun_anew_after_errors(self) -> Iterator[None]:
+        """What was not confirmed must not be delivered later, in the middle of what is then published again."""
+        try:
+            with _answering(self._topic, self._access):
+                yield
+        except SinkError:
+            self._sent.clear()
+            self.close()
+            raise
+
+
+@contextmanager
+def _answering(topic: TopicUri, access: KafkaAccess) -> Iterator[None]:
+    """Like `kafka_errors`; where there was no answer, looks whether the topic is gone, because waiting for that would not help."""
+    try:
+        with kafka_errors(topic):
+            yield
+    except PublishTimeout as error:
+        if missing_topics([topic], access):
+            raise SinkError(f"{topic}: {NO_TOPIC}") from error
+        raise

@@ -14,6 +14,7 @@ from sinks.kafka_topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.pulsar_settings import PulsarSettings
 from sinks.pulsar_topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
+from sinks.raw import SourceSettings, check_source
 from sinks.topic_uri import parse_topic
 from strategies.errors import SinkError
 
@@ -154,11 +155,22 @@ def open_publisher(uri: str, access: TopicAccess = NO_SECURITY) -> Publisher:
     return PulsarPublisher(topic, access.pulsar) if topic.scheme == "pulsar" else FilePublisher(topic.folder)
 
 
-def open_reader(uri: str, access: TopicAccess = NO_SECURITY, *, follow: bool = False, limits: WireLimits = WHOLE) -> Reader:
-    """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError."""
+def open_reader(
+    uri: str,
+    access: TopicAccess = NO_SECURITY,
+    *,
+    follow: bool = False,
+    limits: WireLimits = WHOLE,
+    source: SourceSettings = SourceSettings(),
+) -> Reader:
+    """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError.
+
+    `source`: what stands in its records, where they are telemetry.
+    """
     topic = parse_topic(uri)
+    check_source(uri, source)
     if topic.scheme == "kafka":
-        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits), follow)
+        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source), follow)
     if topic.scheme == "pulsar":
         return PulsarRest(topic, access.pulsar, limits, follow, _READ_RECORDS)
     if not follow and not topic.folder.is_dir():

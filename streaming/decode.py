@@ -21,6 +21,7 @@ from sinks.limits import WireLimits
 from sinks.origin import pack_origin
 from sinks.outputs import rejected_row
 from sinks.position import Position
+from sinks.raw import Around, SourceSettings, enveloped
 from sinks.wire import cluster_of, decode
 from strategies.errors import WireError
 from strategies.model import TelemetryRecord
@@ -67,18 +68,22 @@ class Entry(NamedTuple):
 _ENTRIES = msgspec.msgpack.Decoder(list[Entry])
 
 
-def decoding(limits: WireLimits, *, side_by_side: bool = False) -> ReadRows:
+def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False) -> ReadRows:
     """For rows with the source's columns.
 
-    `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other (the segments of a file topic).
+    `source`: what stands in the records. `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other (the
+    segments of a file topic).
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
-        raw = 0
+        carried = 0
         for row in rows:
-            raw += len(row.value)
+            value = row.value or b""
+            carried += len(value)
             place = Position(row.topic, row.partition, row.offset)
-            yield _decode(place, row.value, row.size, limits, side_by_side=side_by_side, compress=raw > _RAW_BYTES)
+            origin = pack_origin(place, value, row.size, compress=carried > _RAW_BYTES)
+            readable = _enveloped(row.value, row.key, row.headers, row.ts, source) if source.format == "raw" else value
+            yield _decode(origin, row.partition, row.offset, readable, limits, side_by_side=side_by_side)
 
     return read
 
@@ -90,12 +95,16 @@ def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
             yield Decoded(partition, offset, ts, row.cluster, None if rejected else unpack_record(data), data if rejected else b"")
 
 
-def packer(limits: WireLimits, *, side_by_side: bool = False) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def packer(
+    limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out. `side_by_side`: see `decoding`."""
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            rows = [(cluster, packed) for cluster, some in _packed(batch, limits, side_by_side).items() for packed in pack_entries(some)]
+            rows = [
+                (cluster, packed) for cluster, some in _packed(batch, limits, source, side_by_side).items() for packed in pack_entries(some)
+            ]
             if rows:
                 yield pa.record_batch([[cluster for cluster, _ in rows], [packed for _, packed in rows]], schema=_ARROW)
 
@@ -138,21 +147,30 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
     return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset
 
 
-def _packed(batch: Any, limits: WireLimits, side_by_side: bool) -> Mapping[str, list[Entry]]:
-    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value", "size"))
+def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[Entry]]:
+    raw = source.format == "raw"
+    names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
+    columns = (batch.column(name).to_pylist() for name in names)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
-    for topic, partition, offset, value, size in zip(*columns, strict=True):
-        one = _decode(Position(topic, partition, offset), value, size, limits, side_by_side=side_by_side, compress=True)
+    for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
+        readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
+        origin = pack_origin(Position(topic, partition, offset), value or b"", size)
+        one = _decode(origin, partition, offset, readable, limits, side_by_side=side_by_side)
         data = one.rejected if one.record is None else pack_record(one.record)
         found[one.cluster].append(Entry(partition, offset, one.ts, one.record is None, data))
     return found
 
 
-def _decode(position: Position, value: bytes, size: int, limits: WireLimits, *, side_by_side: bool, compress: bool) -> Decoded:
-    origin = pack_origin(position, value, size, compress=compress)
+def _enveloped(value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings) -> bytes:
+    """`headers`: None, or entries with `key` and `value`; the last of a name counts."""
+    named = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
+    return enveloped(None if value is None else bytes(value), Around(key, named, ts), source)
+
+
+def _decode(origin: bytes, partition: int, offset: int, value: bytes, limits: WireLimits, *, side_by_side: bool) -> Decoded:
     try:
         record = decode(value, origin, limits)
     except WireError as error:
         row = rejected_row(error, origin, cluster_of(value))
-        return Decoded(position.partition, position.offset, 0, row.key, None, row.value)
-    return Decoded(position.partition, position.offset, record.ts if side_by_side else 0, record.cluster, record, b"")
+        return Decoded(partition, offset, 0, row.key, None, row.value)
+    return Decoded(partition, offset, record.ts if side_by_side else 0, record.cluster, record, b"")

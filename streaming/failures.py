@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from sinks.outage import Outage
 from strategies import errors
-from strategies.errors import RebalancerError
+from strategies.errors import PublishTimeout, RebalancerError, SinkError
 
 E = TypeVar("E", bound=BaseException)
 
@@ -20,10 +21,13 @@ _PASSING = (
     "Connection reset",
     "SocketTimeoutException",
     "Python worker exited unexpectedly",
-    # The Kafka clients have tried again for a minute or two before they say this; a broker that restarts may take longer.
+)
+#: What the clients of Kafka and Pulsar say when they have tried for a while; a broker that restarts may take longer.
+_AWAY = (
     "org.apache.kafka.common.errors.TimeoutException",
     "org.apache.kafka.common.errors.DisconnectException",
     "strategies.errors.PublishTimeout: pulsar",
+    "Cannot fetch record for offset",
 )
 #: Signs of what Kafka has refused → the error and what to do. Spark's own text is a stack trace of pages.
 _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
@@ -44,6 +48,7 @@ _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
     ("AuthorizationException", errors.SinkError, "this user may not use a topic: ask for the right to read telemetry and write the others"),
     ("not present in metadata", errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
     ("kafka.common.errors.TimeoutException", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
+    ("Cannot fetch record for offset", errors.PublishTimeout, "Kafka does not answer: check that its brokers run"),
 )
 #: Signs that the workers' Python is not ours → what to do.
 _PYTHON: tuple[tuple[str, str], ...] = (
@@ -62,6 +67,37 @@ class JobError(RebalancerError):
 def is_passing(error: BaseException) -> bool:
     """Whether trying the same again is likely to help."""
     return any(sign in str(error) for sign in _PASSING)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether Kafka did not answer."""
+    return any(sign in str(error) for sign in _AWAY)
+
+
+def again_after_outages(
+    attempt: Callable[[], E | None], published: Callable[[], int], reach: Callable[[], None], outage: Outage
+) -> E | None:
+    """Runs a query again, from its checkpoint, when Kafka was away and is back: `reach` asks it and raises SinkError.
+
+    Gives the error that ended the query, or None. Raises what `reach` raises when waiting cannot help or no patience is left.
+    """
+    while True:
+        before = published()
+        error = attempt()
+        if published() > before:
+            outage.over()
+        if error is None or not is_outage(error):
+            return error
+        outage.endure(PublishTimeout("the servers of the topics do not answer; what was begun is repeated when they do"))
+        _wait_for(reach, outage)
+
+
+def _wait_for(reach: Callable[[], None], outage: Outage) -> None:
+    while True:
+        try:
+            return reach()
+        except SinkError as error:
+            outage.endure(error)
 
 
 def again_while_passing(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int) -> E | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sinks.epochs import next_epoch
 from sinks.kafka_admin import missing_topics
 from sinks.kafka_settings import kafka_access
+from sinks.outage import Outage
 from sinks.pulsar_partition import PulsarLink
+from sinks.raw import check_source
 from sinks.signing import signing_key
 from sinks.start import start_complaints
 from sinks.topic_uri import parse_topic
@@ -29,7 +31,7 @@ from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint import GUARD, SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoding, packer, unpacking
-from streaming.failures import again_while_passing, explain
+from streaming.failures import again_after_outages, again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
 from streaming.output import OutputTopics, open_output
 from streaming.processor import OUTPUT, ClusterProcessor
@@ -81,11 +83,13 @@ def run_job(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     session: SparkSession | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> JobResult:
     """Runs until it is stopped, or, with `drain`, until all there is has been processed.
 
     `on_progress` is called from another thread with every micro-batch. `stop` ends the run from outside, SIGTERM and SIGINT do so too
-    when this is the main thread. `session`: a running Spark to use instead of starting (and stopping) one.
+    when this is the main thread. `session`: a running Spark to use instead of starting (and stopping) one. `say` hears sentences for
+    people: the epoch, and why nothing happens.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
@@ -95,17 +99,18 @@ def run_job(
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
+        say(f"epoch {held.epoch}: what jobs of older epochs command is refused")
         report = stack.enter_context(_reports(job, on_progress))
         spark = stack.enter_context(_running(run, held.lock) if session is None else _borrowed(session, job))
         stack.enter_context(_signals(wish))
-        return _run(spark, run, report, wish)
+        return _run(spark, run, report, wish, say)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
     """Raises SettingsError, with all complaints, for settings that cannot be run; starts nothing."""
     Engine(engine)
     complaints = _topic_complaints(job)
-    for read in (lambda: signing_key(job.signing), lambda: kafka_access(job.kafka)):
+    for read in (lambda: signing_key(job.signing), lambda: kafka_access(job.kafka), lambda: check_source(job.topics.telemetry, job.source)):
         try:
             read()
         except SettingsError as error:
@@ -160,21 +165,21 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     side_by_side = parse_topic(job.topics.telemetry).scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
-        processor = ClusterProcessor(engine, job.signing, decoding(job.wire, side_by_side=side_by_side))
+        processor = ClusterProcessor(engine, job.signing, decoding(job.wire, job.source, side_by_side=side_by_side))
     else:
-        packed = records.mapInArrow(packer(job.wire, side_by_side=side_by_side), PACKED)
+        packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
         keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
     return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
-def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobResult:
+def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
     outputs = OutputTopics(open_output(run.job), stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.folder / GUARD, stop.event)
     listener = ProgressListener(report)
     spark.streams.addListener(listener)
     try:
-        _keep_running(spark, run, outputs, stop.event)
+        _keep_running(spark, run, outputs, stop.event, say)
         if outputs.batches:
             listener.wait(_LAST_EVENT_S)
     finally:
@@ -183,11 +188,19 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop) -> JobRe
     return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), listener.total)
 
 
-def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event) -> None:
-    def attempt() -> PySparkException | None:
+def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event, say: Callable[[str], None]) -> None:
+    def once() -> PySparkException | None:
         return None if stop.is_set() else _follow(_start(spark, run, outputs), outputs, stop)
 
-    error = again_while_passing(attempt, lambda: outputs.batches, run.job.start_attempts)
+    def attempt() -> PySparkException | None:
+        return again_while_passing(once, lambda: outputs.batches, run.job.start_attempts)
+
+    def reach() -> None:
+        if not stop.is_set():
+            _check_reach(run.job)
+
+    outage = Outage(run.job.kafka.outage_ms / 1000, stop.wait, say)
+    error = again_after_outages(attempt, lambda: outputs.batches, reach, outage)
     if error is not None and not stop.is_set():
         raise outputs.error or explain(error, run.folder / SPARK_LOG) from error
 
@@ -205,7 +218,7 @@ def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQue
 def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
     topic = parse_topic(job.topics.telemetry)
     if topic.scheme == "kafka":
-        return kafka_records(spark, topic, job.max_records_per_batch, kafka_access(job.kafka), job.wire)
+        return kafka_records(spark, topic, job, kafka_access(job.kafka))
     if topic.scheme == "pulsar":
         place = PulsarTopic(str(topic), job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
         spark.dataSource.register(PulsarSource)

@@ -25,6 +25,9 @@ class KafkaOutput:
             "kafka.enable.idempotence": "true",
             "kafka.compression.type": "zstd",
             "kafka.max.request.size": str(LARGEST_REQUEST_BYTES),
+            # What has not worked by then is tried again by the job, which looks first whether the topic is still there.
+            "kafka.max.block.ms": str(access.settings.timeout_ms),
+            "kafka.delivery.timeout.ms": str(access.settings.timeout_ms + 1_000),
         }
 
     def write(self, rows: Any) -> None:

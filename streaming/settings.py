@@ -8,6 +8,7 @@ from typing import Annotated
 from sinks.kafka_settings import KafkaSettings
 from sinks.limits import WireLimits
 from sinks.pulsar_settings import PulsarSettings
+from sinks.raw import SourceSettings
 from sinks.signing import SigningSettings
 from sinks.topics import TopicAccess
 from strategies.settings import Setting
@@ -57,6 +58,7 @@ class JobSettings:
     wire: WireLimits = WireLimits()
     kafka: KafkaSettings = KafkaSettings()
     pulsar: PulsarSettings = PulsarSettings()
+    source: SourceSettings = SourceSettings()
     jars: JarSettings = JarSettings()
     signing: SigningSettings = SigningSettings()
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from cli.collect.source import opened
 from sinks.collector import Collector, Told
 from sinks.collector_settings import CollectorSettings
+from sinks.outage import Outage
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher
 from strategies.errors import RebalancerError, SinkError
@@ -26,10 +27,14 @@ class Stop(Protocol):
 
 
 class SharedPublisher:
-    """Several clusters' way to one topic: each hands over a whole pass when it flushes. The first error is everybody's."""
+    """Several clusters' way to one topic: each hands over a whole pass when it flushes.
 
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
+    An outage is endured, then the whole pass is published again: a report that was there already is a rejected row. The first error that
+    waiting cannot mend is everybody's.
+    """
+
+    def __init__(self, publisher: Publisher, outage: Outage, stop: Stop) -> None:
+        self._publisher, self._outage, self._stop = publisher, outage, stop
         self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
         self.failed: SinkError | None = None
@@ -43,9 +48,8 @@ class SharedPublisher:
         records = self._records()
         try:
             with self._one_at_a_time:
-                for key, value in records:
-                    self._publisher.publish(key, value)
-                self._publisher.flush()
+                while not self._delivered(records):
+                    pass
         except SinkError as error:
             self.failed = self.failed or error
             raise
@@ -55,6 +59,19 @@ class SharedPublisher:
     def close(self) -> None:
         """Its owner closes it."""
 
+    def _delivered(self, records: Sequence[tuple[str, bytes]]) -> bool:
+        try:
+            for key, value in records:
+                self._publisher.publish(key, value)
+            self._publisher.flush()
+        except SinkError as error:
+            self._outage.endure(error)
+            if self._stop.is_set():
+                raise
+            return False
+        self._outage.over()
+        return True
+
     def _records(self) -> list[tuple[str, bytes]]:
         if not hasattr(self._waiting, "records"):
             self._waiting.records = []
@@ -62,17 +79,19 @@ class SharedPublisher:
         return found
 
 
-def collect_all(clusters: Sequence[PulsarSettings], settings: CollectorSettings, publisher: Publisher, stop: Stop, say: Say) -> None:
+def collect_all(
+    clusters: Sequence[PulsarSettings], settings: CollectorSettings, publisher: Publisher, stop: Stop, say: Say, *, outage_s: float = 0
+) -> None:
     """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
 
-    Raises SinkError when the telemetry topic fails.
+    Raises SinkError when the telemetry topic fails, for longer than `outage_s` where waiting could help.
     """
+    shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait) as source:
             say(f"{source.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
-            passes(source.collector(publisher), settings.pass_interval_ms / 1000, stop, say)
+            passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, say)
         return
-    shared = SharedPublisher(publisher)
     threads = [
         threading.Thread(target=_again_and_again, args=(cluster, settings, shared, stop, say), name=f"collect-{cluster.cluster}")
         for cluster in clusters

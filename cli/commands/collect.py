@@ -51,7 +51,8 @@ def collect(
         names = ", ".join(cluster.cluster for cluster in settings.clusters)
         console.progress(f"collecting from {names} into {settings.job.topics.telemetry}")
         with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
-            collect_all(settings.clusters, settings.collector, publisher, stop, console.progress)
+            outage_s = settings.job.kafka.outage_ms / 1000
+            collect_all(settings.clusters, settings.collector, publisher, stop, console.progress, outage_s=outage_s)
     console.progress(f"stopped ({stop.by})")
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)

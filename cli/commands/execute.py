@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from cli import console, exits, options
-from cli.execute.assembly import assembled
+from cli.execute.assembly import Assembled, assembled
 from cli.execute.lines import line, summary
 from cli.stopping import Stop, stopping
 from sinks.executor import Done, Executor, Stopped
+from sinks.outage import Outage
 from sinks.wire import encode_outcome
+from strategies.errors import SinkError
 
 app = typer.Typer()
 
@@ -42,21 +44,40 @@ def execute(
         counts[done.outcome.status] += 1
         print(encode_outcome(done.outcome).decode() if as_json else line(done), flush=True)
 
-    with stopping() as stop, assembled(settings, apply, stop.wait, tell) as ready:
-        mode = "carrying out" if apply else "dry run, nothing is changed (add --apply): reading"
-        keyed = "signed commands only" if ready.signed else "signatures are not checked"
-        console.progress(f"{mode} commands for {settings.pulsar.cluster}, {len(ready.brokers)} brokers, {keyed}")
-        _work(ready.executor, stop, once)
+    with stopping() as stop:
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, console.progress)
+        begun = False
+        while not stop.is_set():
+            try:
+                with assembled(settings, apply, stop.wait, tell) as ready:
+                    if not begun:
+                        console.progress(_what_it_does(ready, apply, settings.pulsar.cluster))
+                    begun = True
+                    _work(ready.executor, stop, once, outage)
+                break
+            except SinkError as error:
+                if not begun:
+                    raise
+                # What was begun and not finished comes again from the topics and from the journal, as after a restart.
+                outage.endure(error)
     console.progress(f"stopped ({stop.by or 'all worked off'}) after {summary(counts)}")
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
 
-def _work(executor: Executor, stop: Stop, once: bool) -> None:
+def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
+    mode = "carrying out" if apply else "dry run, nothing is changed (add --apply): reading"
+    keyed = "signed commands only" if ready.signed else "signatures are not checked"
+    return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
+
+
+def _work(executor: Executor, stop: Stop, once: bool, outage: Outage) -> None:
     try:
         executor.recover()
         while not stop.is_set():
-            if executor.step() == 0 and once:
+            done = executor.step()
+            outage.over()
+            if done == 0 and once:
                 return
     except Stopped:
         return

@@ -13,6 +13,7 @@ from cli.recording import ENDINGS, Patience
 from cli.recording import record as copy
 from cli.stopping import stopping
 from sinks.columnar import ENDING
+from sinks.raw import SourceSettings
 from sinks.topic_uri import parse_topic
 from sinks.topics import open_reader
 
@@ -37,15 +38,17 @@ def record(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Copy a topic into a recording, record by record, byte for byte.
+    """Copy a topic into a recording, record by record, byte for byte; with source.format raw, brokers' reports get our envelope.
 
     Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it.
     """
     _check(target, force, form)
     job = options.settings(config, overrides).job
     uri = parse_topic(topic if topic is not None else job.topics.telemetry)
-    patience = Patience(follow, until_idle)
-    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits)) as reader:
+    # Other topics hold what we have written, which has its own forms.
+    source = job.source if str(uri) == str(parse_topic(job.topics.telemetry)) else SourceSettings()
+    patience = Patience(follow, until_idle, job.kafka.outage_ms / 1000)
+    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
         done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None)
     if as_json:
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})

@@ -71,7 +71,7 @@ def replay(
         raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.access))
+    source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.access, settings.job.source))
     answers = _answers(source, origin, settings, engine)
     made = decisions.collect(_shown(answers, quiet=as_json or out is not None))
     files = dict(decisions.write(made, out)) if out is not None else {}

@@ -48,7 +48,14 @@ def run(
 
         console.progress(f"starting: {settings.engine.strategy} ({settings.engine.mode}) on {settings.job.topics.telemetry}")
         tell = console.progress
-        result = run_job(settings.job, settings.engine, drain=drain, on_progress=lambda batch: tell(batch.line()), stop=stop)
+        result = run_job(
+            settings.job,
+            settings.engine,
+            drain=drain,
+            on_progress=lambda batch: tell(batch.line()),
+            stop=stop,
+            say=tell,
+        )
     stopped_by = stop.by or result.stopped_by
     written = result.written
     console.progress(

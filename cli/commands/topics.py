@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -45,7 +46,9 @@ def create(
     if not served:
         raise SettingsError(["topics: all are folders, which need no making; set topics.telemetry and the others to kafka:// or pulsar://"])
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
-    made = {name: _create(topic, plan, job) for name, topic in served.items()}
+    # A rejected record holds the whole original in base64.
+    plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
+    made = {name: _create(topic, plans.get(name, plan), job) for name, topic in served.items()}
     if as_json:
         console.print_json("topics", 1, {"topics": [{"name": n, "uri": str(served[n]), "created": new} for n, new in made.items()]})
         return

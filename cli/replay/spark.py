@@ -16,6 +16,7 @@ from sinks.limits import WireLimits
 from sinks.origin import Origin
 from sinks.outputs import OutputRow
 from sinks.position import Position
+from sinks.raw import SourceSettings
 from sinks.signing import SigningSettings
 from sinks.topic_uri import file_topic_uri
 from sinks.wire import cluster_of, decode_rejected, encode_rejected
@@ -79,7 +80,9 @@ def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
     """The job's settings with everything it reads and writes below a scratch folder; what a replay decides is never signed."""
     topics = Topics(**{name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
-    return replace(job, topics=topics, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="", signing=SigningSettings())
+    # Records have our envelope by now, wherever they come from.
+    ours = replace(job, topics=topics, source=SourceSettings(), signing=SigningSettings())
+    return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
 
 
 def _fill(folder: Path, lines: Iterable[bytes]) -> int:

@@ -8,23 +8,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sinks.kafka_settings import KafkaAccess
-from sinks.limits import WireLimits
 from sinks.start import start_ms
 from sinks.topic_uri import TopicUri
+from streaming.settings import JobSettings
 
 
-def kafka_records(spark: SparkSession, topic: TopicUri, max_records: int, access: KafkaAccess, limits: WireLimits) -> DataFrame:
-    """Columns of `RECORDS`; the position names the topic by its URI. A record without value counts as an empty one."""
-    rows = spark.readStream.format("kafka").options(**source_options(topic, max_records, access)).load()
+def kafka_records(spark: SparkSession, topic: TopicUri, job: JobSettings, access: KafkaAccess) -> DataFrame:
+    """Columns of `RECORDS`; the position names the topic by its URI. A record without value counts as an empty one.
+
+    With `source.format` raw also `key`, `headers` (names and values) and `ts` (ms), and a record without value stays one.
+    """
+    raw = job.source.format == "raw"
+    options = {**source_options(topic, job.max_records_per_batch, access), "includeHeaders": str(raw).lower()}
+    rows = spark.readStream.format("kafka").options(**options).load()
     value = F.coalesce(F.col("value"), F.lit(b""))
     size = F.octet_length(value).cast("long")
-    kept = F.when(size > limits.max_record_bytes, F.substring(value, 1, limits.kept_bytes)).otherwise(value)
+    if raw:
+        value = F.col("value")
+    kept = F.when(size > job.wire.max_record_bytes, F.substring(value, 1, job.wire.kept_bytes)).otherwise(value)
+    around = (F.col("key"), F.col("headers"), F.unix_millis(F.col("timestamp")).alias("ts")) if raw else ()
     return rows.select(
         F.lit(str(topic)).alias("topic"),
         F.col("partition").cast("long").alias("partition"),
         F.col("offset"),
         kept.alias("value"),
         size.alias("size"),
+        *around,
     )
 
 
@@ -43,6 +52,7 @@ def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Ma
         "maxOffsetsPerTrigger": str(max_records),
         "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
         "groupIdPrefix": "pulsar-rebalancer",
+        "kafkaConsumer.pollTimeoutMs": str(settings.timeout_ms),
     }
 
 

@@ -140,12 +140,17 @@ def newest_batch(checkpoint: Path) -> int:
     return _newest(checkpoint / "offsets")
 
 
+def newest_commit(checkpoint: Path) -> int:
+    """Number of the newest micro-batch that is done; -1 before the first."""
+    return _newest(checkpoint / "commits")
+
+
 def _begun(job: RealJob) -> int:
     return newest_batch(job.checkpoint)
 
 
 def _committed(job: RealJob) -> int:
-    return _newest(job.checkpoint / "commits")
+    return newest_commit(job.checkpoint)
 
 
 def _newest(log: Path) -> int:

@@ -24,7 +24,7 @@ from strategies.engine import EngineSettings
 PROJECT = Path(__file__).parents[2]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 #: So low that the small differences of a recording already make commands.
-_EAGER = (
+EAGER = (
     "round.interval_ms=20000",
     "round.cool_down_ms=60000",
     "shedding.threshold.threshold_percent=1",
@@ -55,7 +55,7 @@ def recording(name: str) -> list[bytes]:
 
 def eager(strategy: str) -> EngineSettings:
     """What every job here decides by."""
-    return load(None, {}, (*_EAGER, f"shedding.strategy={strategy}")).engine
+    return load(None, {}, (*EAGER, f"shedding.strategy={strategy}")).engine
 
 
 class RealJob:
@@ -72,7 +72,7 @@ class RealJob:
         self.telemetry_uri = file_topic_uri(folder / "telemetry")
         self.log = folder / "job.log"
         self._assignments = (
-            *_EAGER,
+            *EAGER,
             f"shedding.strategy={strategy}",
             f"job.checkpoint={self.checkpoint}",
             f"job.max_records_per_batch={max_records_per_batch}",

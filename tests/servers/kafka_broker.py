@@ -48,6 +48,16 @@ class KafkaBroker:
             admin.close()
         return f"kafka://{self.address()}/{name}"
 
+    def delete_topic(self, name: str) -> None:
+        """The topic and all it holds are gone when this returns, or a moment later."""
+        from kafka import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.address())
+        try:
+            admin.delete_topics([name])
+        finally:
+            admin.close()
+
     def delete_records(self, topic: str, before: int) -> None:
         """As retention would: the first partition then begins at the offset `before`."""
         from kafka import KafkaAdminClient, TopicPartition

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sinks.topic_uri import parse_topic
@@ -18,16 +19,45 @@ class Read(NamedTuple):
     value: bytes
 
 
-def put(uri: str, values: Sequence[bytes]) -> None:
-    """Publishes with the cluster as the key, as a collector does; returns when all are there."""
+@dataclass(frozen=True)
+class Raw:
+    """A record with its key, headers and time (ms)."""
+
+    value: bytes | None
+    key: str | None = None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+    at: int | None = None
+
+
+def put(uri: str, values: Sequence[bytes], times: Sequence[int | None] | None = None) -> None:
+    """Publishes with the cluster as the key, as a collector does; returns when all are there. `times`: of the records, in ms."""
     from kafka import KafkaProducer
 
     topic = parse_topic(uri)
     producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5, max_request_size=2**24)
-    sent = [producer.send(topic.name, value, key=cluster_of(value).encode() or None) for value in values]
+    sent = [
+        producer.send(topic.name, value, key=cluster_of(value).encode() or None, timestamp_ms=at)
+        for value, at in zip(values, times or [None] * len(values), strict=True)
+    ]
     producer.flush()
     for one in sent:
         one.get(30)
+    producer.close()
+
+
+def put_raw(uri: str, records: Sequence[Raw]) -> None:
+    """Publishes records with what stands around their values."""
+    from kafka import KafkaProducer
+
+    topic = parse_topic(uri)
+    producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5)
+    sent = [
+        producer.send(topic.name, one.value, key=one.key and one.key.encode(), headers=list(one.headers.items()), timestamp_ms=one.at)
+        for one in records
+    ]
+    producer.flush()
+    for future in sent:
+        future.get(30)
     producer.close()
 
 

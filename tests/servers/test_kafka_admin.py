@@ -39,6 +39,9 @@ def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_pa
     assert facts is not None
     assert (facts.partitions, facts.replicas, facts.compacted) == (3, 1, False)
     assert facts.configs["retention.ms"] == "7200000"
+    rejected = topic_facts(parse_topic(f"kafka://{kafka.address()}/new-rejected"), kafka_access(KafkaSettings()))
+    assert rejected is not None
+    assert int(rejected.configs["max.message.bytes"]) == 2 * int(facts.configs["max.message.bytes"])
     assert [found["status"] for found in findings(kafka, "new", tmp_path).values()] == ["ok"] * 4
 
 

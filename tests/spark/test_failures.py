@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sinks.outage import Outage
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
-from streaming.failures import JobError, again_while_passing, explain, is_passing
+from streaming.failures import JobError, again_after_outages, again_while_passing, explain, is_outage, is_passing
 
 LOG = Path("/checkpoint/spark.log")
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: An exception was raised by the Python Proxy:
@@ -69,6 +70,16 @@ def test_what_kafka_refuses_is_told_with_the_next_step(spark_says: str, error: t
     assert "\n" not in str(explained)
 
 
+def test_kafka_that_does_not_answer_is_an_outage_and_no_reason_to_try_at_once() -> None:
+    for words in (
+        "org.apache.kafka.common.errors.TimeoutException: Call(describeTopics)",
+        "Cannot fetch record for offset 7 in 30000 milliseconds",
+    ):
+        assert is_outage(RuntimeError(words))
+        assert not is_passing(RuntimeError(words))
+    assert not is_outage(failure("KeyError: 'broker'"))
+
+
 def test_workers_that_did_not_answer_are_worth_another_try() -> None:
     assert is_passing(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
     assert is_passing(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
@@ -93,6 +104,7 @@ class Query:
 
 
 SLOW = "Python worker failed to connect back."
+AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
 
 
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
@@ -116,3 +128,27 @@ def test_other_failures_end_it_at_once() -> None:
     query = Query((1, "KeyError"), (1, None))
     assert str(again_while_passing(query.run, lambda: query.published, 3)) == "KeyError"
     assert query.runs_left == 1
+
+
+def test_a_query_goes_on_when_kafka_is_back() -> None:
+    query = Query((2, AWAY), (0, AWAY), (1, None))
+    told: list[str] = []
+    asked: list[SinkError | None] = [PublishTimeout("no answer"), None, None]
+
+    def reach() -> None:
+        error = asked.pop(0)
+        if error is not None:
+            raise error
+
+    assert again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append)) is None
+    assert (query.published, len(told), asked) == (3, 3, [])
+
+
+def test_a_query_whose_topic_is_gone_is_not_tried_again() -> None:
+    query = Query((0, AWAY))
+
+    def reach() -> None:
+        raise SinkError("there is no such topic")
+
+    with pytest.raises(SinkError, match="no such topic"):
+        again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, lambda _: None))

@@ -18,7 +18,7 @@ def login(folder: Path, password: str = "secret") -> KafkaSettings:
 
 def test_without_security_nothing_is_read() -> None:
     access = kafka_access(KafkaSettings(password_file="/nowhere", ca_file="/nowhere"))
-    assert access.for_java() == {"security.protocol": "PLAINTEXT"}
+    assert access.for_java() == {"security.protocol": "PLAINTEXT", "request.timeout.ms": "30000", "default.api.timeout.ms": "30000"}
     assert "ssl_cafile" not in access.for_python()
 
 

@@ -13,8 +13,8 @@ from cli.collect.several import collect_all
 from cli.settings.load import Settings, load
 from sinks.topics import open_publisher
 from sinks.wire import decode
-from strategies.errors import SettingsError, SinkError
-from strategies.model import Sweep
+from strategies.errors import PublishTimeout, SettingsError, SinkError
+from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -112,6 +112,40 @@ def test_a_topic_that_fails_ends_all(east: FakePulsar, west: FakePulsar, tmp_pat
     settings = load(settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls))
     with pytest.raises(SinkError, match="the disk is full"):
         collect_all(settings.clusters, settings.collector, Full(), threading.Event(), lambda _: None)
+
+
+class AwayAtFirst:
+    """A topic that does not answer once, after it has taken half a pass."""
+
+    def __init__(self) -> None:
+        self.failures, self.records = 1, list[bytes]()
+
+    def publish(self, key: str, value: bytes) -> None:
+        self.records.append(value)
+
+    def flush(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            del self.records[1:]
+            raise PublishTimeout("no answer")
+
+    def close(self) -> None: ...
+
+
+def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(east: FakePulsar, tmp_path: Path) -> None:
+    settings, topic, stop, said = load(settings_file(tmp_path, east=east.admin_urls)), AwayAtFirst(), threading.Event(), list[str]()
+
+    def say(sentence: str) -> None:
+        said.append(sentence)
+        if sentence.startswith("pass 2"):
+            stop.set()
+
+    collect_all(settings.clusters, settings.collector, topic, stop, say, outage_s=60)
+
+    assert "no answer; trying again in 1 s" in said
+    records = [decode(value, b"") for value in topic.records]
+    assert [record.sweep for record in records if isinstance(record, Sweep)] == [1, 2]
+    assert sum(isinstance(record, LoadReport) for record in records) == 1 + 2 * 2, "one came before the outage, and again"
 
 
 def test_one_look_at_all_of_them(east: FakePulsar, west: FakePulsar, tmp_path: Path) -> None:

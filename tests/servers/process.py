@@ -1,0 +1,78 @@
+"""`rebalancer …` as a process of its own whose words can be waited for; ended at the latest with the block."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+PROJECT = Path(__file__).parents[2]
+
+
+class Process:
+    """What it prints on both outputs stands in `said`."""
+
+    def __init__(self, log: Path, *words: object, settings: Mapping[str, object] | None = None) -> None:
+        self._log = log
+        given = [word for path, value in (settings or {}).items() for word in ("--set", f"{path}={value}")]
+        self._words = [sys.executable, "-m", "cli.main", *map(str, words), *given]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Process:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._words,
+                cwd=PROJECT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        process = self._process
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text("utf-8", errors="replace")
+
+    @property
+    def last_line(self) -> str:
+        return self.said.rstrip().rpartition("\n")[2]
+
+    def wait_until(self, true: Callable[[], bool], seconds: float = 120) -> None:
+        """Looks often; the process has to live meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert self._process is not None
+            assert self._process.poll() is None, f"it has ended: {self.said[-2000:]}"
+            assert time.monotonic() < deadline, f"it did not happen in time: {self.said[-2000:]}"
+            time.sleep(0.02)
+
+    def wait_for(self, words: str, seconds: float = 120) -> None:
+        """Until it has said this."""
+        self.wait_until(lambda: words in self.said, seconds)
+
+    def ended(self, seconds: float = 120) -> int:
+        """Waits for its end; the exit code."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def stop(self, seconds: float = 120) -> int:
+        """Asks for an end; the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(seconds)

@@ -1,0 +1,100 @@
+"""Settings of Kafka that cannot work, in every command that meets them: one clear line with the next step, exit code 1, no secret."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from tests.control_topic import TOPICS, Control, command
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.servers.jvm import free_ports
+from tests.servers.kafka_broker import USER, KafkaBroker
+from tests.unit.command_line import rebalancer
+from tests.unit.test_collector import REPORT
+
+pytestmark = pytest.mark.servers
+COMMANDS = {
+    "run": ("run", "--drain"),
+    "execute": ("execute", "--once"),
+    "collect": ("collect",),
+    "record": ("record", "{folder}/copy.jsonl"),
+    "replay": ("replay", "--from-topic", "{telemetry}"),
+}
+WRONG = {
+    "address": "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners",
+    "password": "the broker refuses the login; check kafka.username, the content of kafka.password_file and kafka.mechanism",
+    "topic": "there is no such topic; make it with: rebalancer topics create",
+}
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(report=REPORT)) as running:
+        yield running
+
+
+def address(kafka: KafkaBroker, wrong: str) -> str:
+    if wrong == "address":
+        return f"127.0.0.1:{free_ports(1)[0]}"
+    return kafka.address("SASL_PLAINTEXT" if wrong == "password" else "PLAINTEXT")
+
+
+def login(folder: Path, wrong: str) -> Mapping[str, object]:
+    (folder / "password").write_text("not-this-one", "utf-8")
+    given = {"kafka.security_protocol": "SASL_PLAINTEXT", "kafka.username": USER, "kafka.password_file": folder / "password"}
+    return given if wrong == "password" else {}
+
+
+@pytest.mark.parametrize("wrong", list(WRONG))
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, name: str, wrong: str) -> None:
+    uris = {topic: f"kafka://{address(kafka, wrong)}/nowhere-{topic}" for topic in TOPICS}
+    settings = {
+        **{f"topics.{topic}": uri for topic, uri in uris.items()},
+        **login(tmp_path, wrong),
+        "kafka.timeout_ms": 2_000,
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "executor.state": tmp_path / "state",
+        "job.checkpoint": tmp_path / "checkpoint",
+    }
+    words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
+
+    done = rebalancer(*words, *(word for path, value in settings.items() for word in ("--set", f"{path}={value}")))
+
+    assert done.code == exits.ERROR
+    errors = [line for line in done.err.splitlines() if not line.startswith(("starting", "collecting", "c: "))]
+    assert len(errors) == 1, done.err
+    assert errors[0].startswith("error: kafka://127.0.0.1:")
+    assert WRONG[wrong] in errors[0]
+    assert "Traceback" not in done.err
+    assert "not-this-one" not in done.words
+
+
+def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path) -> None:
+    limit = {"telemetry": "5000", "outcomes": "100"}
+    stats = next(iter(REPORT["lastStats"].values()))
+    wide = {f"t/ns/0x{i:08x}_0x{i + 1:08x}": {**stats, "msgRateIn": random.Random(i).random()} for i in range(1_000)}
+    pulsar.cluster.report = {**REPORT, "lastStats": wide, "bundles": list(wide)}
+    uris = {topic: kafka.topic(f"too-narrow-{topic}", configs={"max.message.bytes": limit.get(topic, "1000000")}) for topic in TOPICS}
+    settings = {
+        **{f"topics.{topic}": uri for topic, uri in uris.items()},
+        "kafka.timeout_ms": 5_000,
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "executor.state": tmp_path / "state",
+    }
+    words = [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
+    Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))
+    for name, topic in (("collect", "telemetry"), ("execute", "outcomes")):
+        done = rebalancer(name, *(["--once"] if name == "execute" else []), *words)
+        assert done.code == exits.ERROR
+        assert done.err.splitlines()[-1].startswith(
+            f"error: {uris[topic]}: the record is larger than the topic allows; raise its max.message.bytes"
+        )
+        assert "trying again" not in done.err

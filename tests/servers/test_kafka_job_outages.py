@@ -1,0 +1,70 @@
+"""The job when its broker is away, a topic is gone, or a record is too large: nothing lost, one clear line, no stack trace."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sinks.kafka_settings import KafkaSettings
+from strategies.errors import PublishRejected
+from streaming.job import run_job
+from streaming.settings import JobSettings
+from streaming.written import KINDS
+from tests.faults.real_job import EAGER, eager
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import put, values
+from tests.servers.process import Process
+from tests.servers.test_kafka_job import replayed, topics
+from tests.spark.workshop import uneven
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
+_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("seconds", "timeout_ms"), [(5, 3_000), pytest.param(60, 30_000, marks=pytest.mark.slow)])
+def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
+    own_kafka: KafkaBroker, tmp_path: Path, seconds: float, timeout_ms: int
+) -> None:
+    places, lines = topics(own_kafka, "away"), uneven(12)
+    expected = replayed(lines, eager("threshold"))
+    settings = {
+        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **dict(assignment.split("=") for assignment in EAGER),
+        "shedding.strategy": "threshold",
+        "job.checkpoint": tmp_path / "checkpoint",
+        "kafka.timeout_ms": timeout_ms,
+    }
+    put(places.telemetry, lines[:16])
+    with Process(tmp_path / "job.log", "run", settings=settings) as job:
+        job.wait_until(lambda: len(values(places.rounds)) == 4)
+        own_kafka.server.kill()
+        gone = time.monotonic()
+        job.wait_until(lambda: time.monotonic() - gone >= seconds and ("trying again" in job.said or seconds > 30))
+        own_kafka.server.start()
+        put(places.telemetry, lines[16:])
+        job.wait_until(lambda: len(set(values(places.rounds))) == 12)
+        assert {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS} == {**expected}
+
+        own_kafka.delete_topic("away-telemetry")
+        assert job.ended() == 1
+        assert job.last_line.startswith("error: ")
+        assert "rebalancer topics create" in job.last_line
+        assert _OF_A_TRACE.findall(job.said) == []
+
+
+def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    places = replace(topics(kafka, "narrow"), rounds=kafka.topic("narrow-too", configs={"max.message.bytes": "200"}))
+    put(places.telemetry, uneven(3))
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=KafkaSettings(timeout_ms=5_000))
+    with pytest.raises(
+        PublishRejected, match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes"
+    ) as refused:
+        run_job(job, eager("threshold"), drain=True, session=spark)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,87 @@
+"""A broker that is away for a while, and topics that are gone, as the processes outside Spark bear them: nothing lost, one clear line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.control_topic import TOPICS, Control, command
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.servers.jvm import eventually
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import values
+from tests.servers.process import Process
+from tests.unit.test_collector import REPORT
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults]
+ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with FakePulsar(Cluster(report=REPORT)) as running:
+        running.cluster.owners |= dict.fromkeys((ONE, TWO), running.cluster.brokers[0])
+        yield running
+
+
+@pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])
+def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gone(
+    own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, seconds: float
+) -> None:
+    control = Control(tmp_path, {name: own_kafka.topic(f"out-{name}") for name in TOPICS})
+    settings = {
+        **{f"topics.{name}": control.uri(name) for name in TOPICS},
+        "kafka.timeout_ms": 1_000,
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "collector.pass_interval_ms": 1_000,
+        "executor.state": tmp_path / "state",
+    }
+    with ExitStack() as stack:
+
+        def start(*words: object) -> Process:
+            return stack.enter_context(Process(tmp_path / f"{words[0]}.log", *words, settings=settings))
+
+        collect, record, execute = start("collect"), start("record", tmp_path / "copy.jsonl", "--follow"), start("execute", "--apply")
+        everybody = (collect, record, execute)
+        control.send(command(ONE, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
+        execute.wait_for("applied")
+        record.wait_for("records")
+
+        own_kafka.server.kill()
+        gone = time.monotonic()
+        for process in everybody:
+            process.wait_for("trying again in 1 s")
+        everybody[0].wait_until(lambda: time.monotonic() - gone >= seconds)
+        own_kafka.server.start()
+
+        control.send(command(TWO, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
+        collect.wait_until(lambda: len(control.outcomes()) == 2)
+        last = sweeps(control)[-1]
+        collect.wait_until(lambda: sweeps(control)[-1] > last + 1)
+        assert [status for status, _ in control.verdicts()] == ["applied"] * 2
+        assert sorted(set(sweeps(control))) == list(range(1, sweeps(control)[-1] + 1)), "a pass was lost"
+
+        told = sum(json.loads(value)["kind"] == "outcome" for value in values(control.uri("telemetry")))
+        assert told == 2
+        eventually(lambda: record.said.endswith(" records\n"), 30, "the recording does not go on")
+        own_kafka.delete_topic("out-telemetry")
+        own_kafka.delete_topic("out-commands")
+        for process, topic in ((collect, "telemetry"), (record, "telemetry"), (execute, "commands")):
+            assert process.ended() == 1
+            assert process.last_line.startswith(
+                f"error: {control.uri(topic)}: there is no such topic; make it with: rebalancer topics create"
+            )
+        assert [process.said for process in everybody if "Traceback" in process.said] == []
+
+
+def sweeps(control: Control) -> list[int]:
+    """Numbers of the collector's passes in the order of the topic."""
+    records = (json.loads(value) for value in control.read("telemetry"))
+    return [record["sweep"] for record in records if record["kind"] == "sweep"]

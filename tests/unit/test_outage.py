@@ -1,0 +1,55 @@
+"""An outage is endured with longer and longer pauses, until patience ends; what waiting cannot mend is raised at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from sinks.outage import Outage
+from strategies.errors import PublishTimeout, SinkError
+
+AWAY = PublishTimeout("kafka://h:1/t: no answer")
+
+
+class Day:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.now, self.pauses, self.said = 0.0, list[float](), list[str]()
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        self.pauses.append(seconds)
+        return False
+
+    def outage(self, patience_s: float) -> Outage:
+        return Outage(patience_s, self.wait, self.said.append, lambda: self.now)
+
+
+def test_pauses_grow_to_half_a_minute_and_end_with_the_patience() -> None:
+    day = Day()
+    outage = day.outage(100)
+    for _ in range(8):
+        outage.endure(AWAY)
+    with pytest.raises(PublishTimeout, match="no answer"):
+        outage.endure(AWAY)
+    assert day.pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert day.said[1] == "kafka://h:1/t: no answer; trying again in 2 s"
+
+
+def test_what_works_again_begins_a_new_outage() -> None:
+    day = Day()
+    outage = day.outage(5)
+    for _ in range(3):
+        outage.endure(AWAY)
+        outage.endure(AWAY)
+        outage.over()
+    assert day.pauses == [1, 2] * 3
+
+
+def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
+    day = Day()
+    with pytest.raises(SinkError, match="no such topic"):
+        day.outage(5).endure(SinkError("there is no such topic"))
+    with pytest.raises(PublishTimeout):
+        day.outage(0).endure(AWAY)
+    assert (day.pauses, day.said) == ([], [])

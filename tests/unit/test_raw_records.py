@@ -1,0 +1,106 @@
+"""Brokers' reports without our envelope: who said it stands in headers or key, and what is wrong with one is told as always."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sinks.raw import Around, SourceSettings, check_source, enveloped
+from sinks.wire import decode
+from strategies.errors import SettingsError, WireError
+from strategies.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
+from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles
+from tests.unit.command_line import rebalancer
+
+RAW = SourceSettings("raw")
+
+
+def bare(line: bytes) -> bytes:
+    """The report alone, as the broker itself prints it."""
+    return json.dumps(json.loads(line)["report"], indent=1).encode()
+
+
+def read(value: bytes | None, key: str | None = None, source: SourceSettings = RAW, **headers: str) -> TelemetryRecord:
+    around = Around(None if key is None else key.encode(), {name: text.encode() for name, text in headers.items()}, 5)
+    return decode(enveloped(value, around, source), b"")
+
+
+REPORT = bare(load_report("b:1"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        read(REPORT, cluster="c", broker="b:1"),
+        read(REPORT, "c", broker="b:1"),
+        read(REPORT, "c/b:1"),
+        read(REPORT, "b:1", cluster="c"),
+        read(REPORT, "b:1", SourceSettings("raw", cluster="c")),
+        read(REPORT, "other/x:9", SourceSettings("raw", cluster="another"), cluster="c", broker="b:1"),
+    ],
+    ids=["headers", "cluster in key", "both in key", "broker in key", "cluster in settings", "headers first"],
+)
+def test_cluster_and_broker_stand_in_headers_key_or_settings(record: TelemetryRecord) -> None:
+    wanted = decode(load_report("b:1"), b"")
+    assert isinstance(record, LoadReport)
+    assert isinstance(wanted, LoadReport)
+    assert (record.cluster, record.broker, record.ts) == ("c", "b:1", 5)
+    assert (record.figures, record.digest) == (wanted.figures, wanted.digest)
+
+
+def test_the_time_is_that_of_the_header_or_else_of_the_topic() -> None:
+    assert [read(REPORT, "c/b:1", ts=ts).ts for ts in ("7", "", "soon", "9" * 40)] == [7, 5, 5, 5]
+
+
+def test_figures_and_busy_bundles_of_the_extensible_manager_are_read_by_their_kind() -> None:
+    figures = read(bare(broker_load("b:1")), "c/b:1", kind="broker-load-data")
+    bundles = read(bare(top_bundles("b:1")), "c/b:1", SourceSettings("raw", kind="top-bundles-load-data"))
+    assert isinstance(figures, LoadReport)
+    assert figures.figures is not None
+    assert isinstance(bundles, LoadReport)
+    assert bundles.bundles is not None
+    assert len(bundles.bundles.names) == 2
+    assert isinstance(read(None, "c/b:1", kind="broker-load-data"), Tombstone)
+
+
+def test_what_has_our_envelope_stays_as_it_is() -> None:
+    """Outcomes come back on the same topic, with the cluster as their key."""
+    assert isinstance(read(outcome(), "c"), OutcomeReport)
+    said = read(load_report("a:1"), "c/b:1")
+    assert isinstance(said, LoadReport)
+    assert (said.broker, said.ts) == ("a:1", T0)
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "code"),
+    [
+        (REPORT, None, "cluster-empty"),
+        (REPORT, "c", "broker-empty"),
+        (REPORT, "\x07/b:1", "cluster-name"),
+        (b"nonsense", "c/b:1", "not-json"),
+        (b"{}", "c/b:1", "missing-field"),
+        (b"", "c/b:1", "not-json"),
+        (b"[" * 5_000, "c/b:1", "too-deep"),
+        (None, "c/b:1", "wrong-type"),
+        (REPORT + b',"cluster":"other"', "c/b:1", "not-json"),
+        (b"\xff\xfe", "c/b:1", "not-utf8"),
+    ],
+)
+def test_what_cannot_be_used_is_a_wire_error_like_any_other(value: bytes | None, key: str | None, code: str) -> None:
+    with pytest.raises(WireError) as refused:
+        read(value, key)
+    assert refused.value.code == code
+
+
+def test_a_kind_that_nobody_knows_is_told() -> None:
+    with pytest.raises(WireError, match="gossip"):
+        read(REPORT, "c/b:1", kind="gossip")
+
+
+def test_raw_records_need_a_topic_with_keys() -> None:
+    check_source("kafka://h:1/t", RAW)
+    with pytest.raises(SettingsError, match=r"source\.format: raw needs a telemetry topic on Kafka"):
+        check_source("file:///t", RAW)
+    done = rebalancer("replay", "--from-topic", "file:///t", "--set", "source.format=raw")
+    assert (done.code, "source.format" in done.err) == (2, True)
