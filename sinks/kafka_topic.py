@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from sinks.file_topic import TopicRecord
@@ -19,6 +19,8 @@ from sinks.topic_uri import TopicUri
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200
+#: How long a producer's thread may take to end.
+_END_S = 5.0
 
 
 class KafkaTopicConsumer:
@@ -144,7 +146,7 @@ class KafkaPublisher:
         """Lets go of the topic; does not flush."""
         client, self._client = self._client, None
         if client is not None:
-            client.close(timeout=0)
+            _force_close(client)
 
     def _connect(self) -> None:
         from kafka import KafkaProducer
@@ -173,6 +175,19 @@ class KafkaPublisher:
             self._sent.clear()
             self.close()
             raise
+
+
+def _force_close(producer: Any) -> None:
+    """The client flushes before it closes and, when that fails, stays open: its thread would deliver what was given up, or wait for ever."""
+    from kafka.errors import KafkaError
+
+    try:
+        producer.close(timeout=0)
+    except KafkaError:
+        producer._sender.force_close()  # there is no other way to end it
+        producer._sender.join(_END_S)
+        with suppress(KafkaError):
+            producer.close(timeout=1)
 
 
 @contextmanager

@@ -53,7 +53,8 @@ def login(folder: Path, wrong: str) -> Mapping[str, object]:
 @pytest.mark.parametrize("wrong", list(WRONG))
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path, name: str, wrong: str) -> None:
-    uris = {topic: f"kafka://{address(kafka, wrong)}/nowhere-{topic}" for topic in TOPICS}
+    servers = address(kafka, wrong)
+    uris = {topic: f"kafka://{servers}/nowhere-{topic}" for topic in TOPICS}
     settings = {
         **{f"topics.{topic}": uri for topic, uri in uris.items()},
         **login(tmp_path, wrong),
