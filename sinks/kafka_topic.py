@@ -178,7 +178,7 @@ class KafkaPublisher:
 
 
 def _force_close(producer: Any) -> None:
-    """The client flushes before it closes and, when that fails, stays open: its thread would deliver what was given up, or wait for ever."""
+    """The client flushes before it closes and, when that fails, stays open: its thread would go on to deliver what was given up."""
     from kafka.errors import KafkaError
 
     try:
