@@ -32,8 +32,8 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("DNS", PublishTimeout, "the host is not known; correct the name in the topic's URI"),
 )
 _SILENT = (
-    "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners and, "
-    "with kafka.mechanism PLAIN, name and password"
+    "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners and, with SASL, "
+    "name and password"
 )
 _REASON = re.compile(r"(?:Bootstrap .* failed|Connection lost): (.*?)(?: \(backoff .*)?$")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,7 +28,8 @@ COMMANDS = {
 }
 WRONG = {
     "address": "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners",
-    "password": "the broker refuses the login; check kafka.username, the content of kafka.password_file and kafka.mechanism",
+    # A broker may hang up before its refusal is read; the sentence about silence names the password too.
+    "password": "the broker refuses the login; check kafka.username, the content of kafka.password_file|with SASL, name and password",
     "topic": "there is no such topic; make it with: rebalancer topics create",
 }
 
@@ -72,7 +74,7 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
     errors = [line for line in done.err.splitlines() if not line.startswith(("starting", "collecting", "c: "))]
     assert len(errors) == 1, done.err
     assert errors[0].startswith("error: kafka://127.0.0.1:")
-    assert WRONG[wrong] in errors[0]
+    assert re.search(WRONG[wrong], errors[0]), errors[0]
     assert "Traceback" not in done.err
     assert "not-this-one" not in done.words
 
