@@ -68,7 +68,7 @@ def test_raw_reports_decide_as_those_in_our_envelope(spark: SparkSession, kafka:
     expected = replayed(lines, engine)
     assert (values(places.commands), values(places.rounds)) == (expected["commands"], expected["rounds"])
     assert expected["commands"] != []
-    rejected = [json.loads(value) for value in values(places.rejected)]
+    rejected = sorted((json.loads(value) for value in values(places.rejected)), key=lambda one: int(one["offset"]))
     assert [(one["offset"], one["code"]) for one in rejected] == [
         (5, "broker-empty"),
         (6, "not-json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pyspark.sql import Row
 
 from sinks.limits import WireLimits
 from sinks.origin import unpack_origin
+from sinks.raw import SourceSettings
 from sinks.wire import decode_rejected
 from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
@@ -37,10 +39,10 @@ def rows(*batches: Any) -> list[Row]:
     return [Row(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def decoded(*batches: Any) -> Mapping[str, list[Decoded]]:
+def decoded(*batches: Any, source: SourceSettings = SourceSettings()) -> Mapping[str, list[Decoded]]:
     """Records per cluster, in topic order; the same on both ways to the stateful stage."""
-    in_place = by_cluster(decoding(LIMITS)(rows(*batches)))
-    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS)(batches))))
+    in_place = by_cluster(decoding(LIMITS, source)(rows(*batches)))
+    behind_an_exchange = by_cluster(unpacking(rows(*packer(LIMITS, source)(batches))))
     assert told(in_place) == told(behind_an_exchange)
     return in_place
 
@@ -72,6 +74,23 @@ def test_what_cannot_be_decoded_travels_as_a_finished_row_of_its_cluster() -> No
     assert [(cluster, one.record is None) for cluster in ("", "c") for one in records[cluster]] == [("", True), ("c", True), ("c", False)]
     assert decode_rejected(records[""][0].rejected).code == "not-json"
     assert decode_rejected(records["c"][0].rejected).code == "missing-field"
+
+
+def test_raw_records_get_who_and_when_from_around_them_and_are_rejected_as_they_came() -> None:
+    report = json.dumps(json.loads(load_report())["report"]).encode()
+    values = [report, report, b"nonsense", sweep(2, "b:1")]
+    batch = arrow(values)
+    for name, column in (
+        ("key", [b"d/b:1", b"d", None, b"d"]),
+        ("headers", [None, [{"key": "broker", "value": b"b:2"}, {"key": "ts", "value": b"7"}], [], None]),
+        ("ts", [5, 6, 6, 6]),
+    ):
+        batch = batch.append_column(name, pa.array(column))
+    records = decoded(batch, source=SourceSettings("raw"))
+    assert [(one.record.broker, one.record.ts) for one in records["d"] if isinstance(one.record, LoadReport)] == [("b:1", 5), ("b:2", 7)]
+    assert [type(one.record) for one in records["c"]] == [Sweep]
+    (rejected,) = [decode_rejected(one.rejected) for one in records[""]]
+    assert (rejected.code, rejected.original) == ("not-json", b"nonsense")
 
 
 def test_a_record_cut_by_the_reader_is_rejected_with_its_true_size() -> None:
