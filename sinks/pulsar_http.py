@@ -112,10 +112,7 @@ class PulsarHttp:
             with closing(self._transport(url).handle_request(request)) as answer:
                 return answer.status_code, answer.headers.get("location", ""), self._body(call, url, answer, deadline)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise _NeverSent(
-                f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
-                "pulsar.admin_urls and the TLS settings."
-            ) from error
+            raise _NeverSent(_no_connection(call, url, error)) from error
         except httpx.TimeoutException as error:
             raise self._late(call, url) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -192,6 +189,18 @@ class PulsarHttp:
 
 class _NeverSent(BrokerUnavailable):
     """No connection came about, so nothing can have been done."""
+
+
+def _no_connection(call: Call, url: str, error: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return (
+            f"{_host(url)} shows a certificate that is not trusted ({_cause(error)}): {call.what} was not asked; name who signed it in "
+            "pulsar.tls_ca_file, and address the broker by a name that the certificate is for."
+        )
+    return (
+        f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
+        "pulsar.admin_urls and the TLS settings."
+    )
 
 
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:
