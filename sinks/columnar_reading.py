@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
-from sinks.columnar import FIGURES, KINDS, TRAFFIC, VERSION, VERSION_KEY
+from sinks.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY
 from sinks.columnar_writing import pyarrow_and_parquet
 from sinks.wire import decode
 from strategies.bundle_loads import Floats, Ints
@@ -31,17 +32,39 @@ class Column(Protocol):
         """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
 
 
+class _Handle:
+    """One open file; pyarrow's own is not made for two threads at once and hangs or dies of them."""
+
+    def __init__(self, path: Path) -> None:
+        _, parquet = pyarrow_and_parquet()
+        self._file = parquet.ParquetFile(path, memory_map=True, read_dictionary=list(REPEATED))
+        self._lock = Lock()
+
+    @property
+    def groups(self) -> int:
+        return int(self._file.num_row_groups)
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        return self._file.schema_arrow.metadata or {}
+
+    def read(self, group: int, columns: Sequence[str]) -> Any:
+        """Columns of one row group, by one thread after the other."""
+        with self._lock:
+            return self._file.read_row_group(group, columns=list(columns), use_threads=False)
+
+
 @dataclass(frozen=True, slots=True)
 class TrafficColumn:
     """In the file."""
 
-    file: Any
+    file: _Handle
     group: int
 
     def read(self) -> tuple[Floats, Ints]:
         """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
         try:
-            column = self.file.read_row_group(self.group, columns=[TRAFFIC], use_threads=False)[TRAFFIC].combine_chunks()
+            column = self.file.read(self.group, [TRAFFIC])[TRAFFIC].combine_chunks()
         except OSError as error:
             raise SinkError(f"row group {self.group} of the recording is damaged ({error}); copy it again, or convert it anew.") from error
         values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
@@ -143,34 +166,32 @@ class Block:
 
 def read_blocks(path: Path) -> Iterator[Block]:
     """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened."""
-    pa, parquet = pyarrow_and_parquet()
+    pa, _ = pyarrow_and_parquet()
     try:
-        file = parquet.ParquetFile(path, memory_map=True, read_dictionary=["kind", "cluster", "broker", "bundles", "bundle_counts"])
+        # Traffic is asked for by whoever uses a block, while the next block is read.
+        file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
-    said = (file.schema_arrow.metadata or {}).get(VERSION_KEY)
-    if said != VERSION:
+    if file.metadata.get(VERSION_KEY) != VERSION:
         raise SinkError(f"{path} is no columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
-    return _blocks(path, file, pa)
+    return _blocks(path, file, traffic, pa)
 
 
-def _blocks(path: Path, file: Any, pa: Any) -> Iterator[Block]:
+def _blocks(path: Path, file: _Handle, traffic: _Handle, pa: Any) -> Iterator[Block]:
     with ThreadPoolExecutor(1) as ahead:
-        groups = range(file.num_row_groups)
-        next_one = ahead.submit(_block, file, 0) if groups else None
-        for group in groups:
-            assert next_one is not None
+        coming = ahead.submit(_block, file, traffic, 0) if file.groups else None
+        for group in range(file.groups):
+            assert coming is not None
             try:
-                block = next_one.result()
+                block = coming.result()
             except (OSError, pa.ArrowException) as error:
                 raise SinkError(f"{path} is damaged in row group {group} ({error}); copy it again, or convert it anew.") from error
-            next_one = ahead.submit(_block, file, group + 1) if group + 1 < len(groups) else None
+            coming = ahead.submit(_block, file, traffic, group + 1) if group + 1 < file.groups else None
             yield block
 
 
-def _block(file: Any, group: int) -> Block:
-    columns = ["kind", "cluster", "broker", "ts", "digest", *FIGURES, "bundles", "bundle_counts", "original"]
-    table = file.read_row_group(group, columns=columns, use_threads=False)
+def _block(file: _Handle, traffic: _Handle, group: int) -> Block:
+    table = file.read(group, ["kind", "cluster", "broker", "ts", "digest", *FIGURES, "bundles", "bundle_counts", "original"])
     texts, codes = dict[str, tuple[str, ...]](), dict[str, Ints]()
     for name in ("kind", "cluster", "broker", "bundles", "bundle_counts"):
         column = table[name].combine_chunks()
@@ -179,7 +200,7 @@ def _block(file: Any, group: int) -> Block:
     kinds = np.array([KINDS.index(kind) for kind in texts["kind"]], dtype=np.int8)[codes["kind"]]
     figures = np.stack([table[name].to_numpy().astype(np.float64) for name in FIGURES], axis=1)
     return Block(
-        TrafficColumn(file, group),
+        TrafficColumn(traffic, group),
         texts,
         np.asarray(kinds),
         codes["cluster"],

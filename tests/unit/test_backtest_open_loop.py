@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from pyarrow import parquet
 
 from cli.backtest.open_loop import OpenLoop, Quiet
 from cli.recording import converted
@@ -139,3 +140,25 @@ def test_what_cannot_be_decoded_is_kept_and_counted(tmp_path: Path) -> None:
     lines = [*an_hour(4), b"not json", b'{"v":1,"kind":"nonsense","cluster":"c1"}']
     _, path = recorded(tmp_path, iter(lines))
     assert folded(path, THRESHOLD, leap=True)[2].rejected == 2
+
+
+@pytest.mark.parametrize("records", [3, 7, 50])
+def test_where_blocks_end_does_not_matter(tmp_path: Path, records: int) -> None:
+    lines, path = recorded(tmp_path, an_hour())
+    every, (rows, passed, _) = plain(lines, THRESHOLD), folded(in_groups_of(records, path), THRESHOLD, leap=True)
+    assert set(rows) <= set(every)
+    assert len(rows) == len(every) - passed
+
+
+def test_traffic_is_read_while_the_next_block_is(tmp_path: Path) -> None:
+    """pyarrow's file dies or hangs when two threads read at once; it took one to five readings of 24 groups."""
+    path = in_groups_of(3, recorded(tmp_path, an_hour())[1])
+    sums = {sum(float(block.traffic[0].sum()) for block in read_blocks(path)) for _ in range(20)}
+    assert len(sums) == 1
+
+
+def in_groups_of(records: int, path: Path) -> Path:
+    """The same recording with so many records in a row group."""
+    target = path.with_name(f"in-groups-of-{records}.parquet")
+    parquet.write_table(parquet.read_table(path), target, row_group_size=records)
+    return target
