@@ -35,4 +35,5 @@ def main(rounds: int = 1000, seeds: int = 20, *strategies: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3]), *sys.argv[3:]))
+    ROUNDS, SEEDS = (int(given) for given in (*sys.argv[1:3], *("1000", "20")[len(sys.argv[1:3]) :]))
+    sys.exit(main(ROUNDS, SEEDS, *sys.argv[3:]))
