@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +38,7 @@ EAGER = (
     "shedding.avg.min_throughput=1000",
 )
 #: Everything a run starts inherits this variable, so that nothing of it can hide, whatever session or parent it has.
-_MARK = "TESTS_FAULTS_RUN"
+MARK = "TESTS_FAULTS_RUN"
 _SHORT_RUN = "-XX:TieredStopAtLevel=1"
 _WIDE = WireLimits(max_record_bytes=2**30)
 
@@ -78,7 +78,7 @@ class RealJob:
             f"job.max_records_per_batch={max_records_per_batch}",
             *(f"topics.{name}={file_topic_uri(folder / name)}" for name in TOPICS),
         )
-        self._environment = {**_environment(), **environment}
+        self._environment = {**environment_of_a_short_run(), **environment}
         self._mark = uuid4().hex
         self._process: subprocess.Popen[bytes] | None = None
         self._aimed_at: set[int] = set()
@@ -110,7 +110,7 @@ class RealJob:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "cli.main", "run", *arguments, *more],
                 cwd=PROJECT,
-                env=self._environment | {_MARK: self._mark},
+                env=self._environment | {MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -142,20 +142,14 @@ class RealJob:
 
     def aim(self) -> set[int]:
         """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""
-        self._aimed_at = _marked(self._mark)
+        self._aimed_at = marked(self._mark)
         return self._aimed_at
 
     def kill(self) -> int:
         """SIGKILL to everything the run has started, Java and its Python workers too; how many processes that were."""
         process, self._process = self._process, None
         found, self._aimed_at = self._aimed_at, set()
-        killed: set[int] = set()
-        while found or (found := _marked(self._mark)):
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            killed |= found
-            found = set()
+        killed = kill_marked(self._mark, found)
         if process is not None:
             process.wait()
         return len(killed)
@@ -164,15 +158,27 @@ class RealJob:
         return self.log.read_text(encoding="utf-8", errors="replace")[-800:] if self.log.exists() else "none"
 
 
-def _environment() -> dict[str, str]:
+def environment_of_a_short_run() -> dict[str, str]:
     """Ours, without settings of the rebalancer and the workers' Python, and with a Java for short runs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("REBALANCER_", "PYSPARK_"))}
     return kept | {"JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {_SHORT_RUN}".strip()}
 
 
-def _marked(mark: str) -> set[int]:
+def kill_marked(mark: str, found: Collection[int] = ()) -> set[int]:
+    """SIGKILL to those that were `found` already, then to all that carry the mark, until there is none; who they were."""
+    killed: set[int] = set()
+    while found or (found := marked(mark)):
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= set(found)
+        found = ()
+    return killed
+
+
+def marked(mark: str) -> set[int]:
     """Living processes whose environment carries the mark; those that have ended and wait for their parent have none."""
-    wanted, found = f"{_MARK}={mark}".encode(), set()
+    wanted, found = f"{MARK}={mark}".encode(), set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

@@ -10,6 +10,7 @@ import pytest
 from tests.servers.jvm import has_compiler
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +37,13 @@ def pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Puls
 def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
     """Three brokers with the extensible load manager, that ask for tokens."""
     with pulsar_cluster(tmp_path_factory.mktemp("guarded-pulsar"), "extensible", guarded=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def modular(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
+    """Four brokers with the modular load manager, each a process that a test may kill and must start again, and a fifth that may join."""
+    with pulsar_processes(tmp_path_factory.mktemp("modular"), brokers=5, later=1) as cluster:
         yield cluster
 
 

@@ -86,8 +86,11 @@ class Server:
     folder: Path
     ready: str
     options: tuple[str, ...] = ()
+    #: Whether it may write the class-data archive; of several alike, one is enough.
+    archiving: bool = True
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _archiving: Path | None = field(default=None, init=False)
+    _told: int = field(default=0, init=False)
 
     @property
     def log(self) -> Path:
@@ -100,7 +103,12 @@ class Server:
 
     def start(self) -> None:
         """Returns when the log says that the server is ready."""
-        told = self.log.stat().st_size if self.log.exists() else 0
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Returns at once, so that several can get ready at a time."""
+        self._told = self.log.stat().st_size if self.log.exists() else 0
         options = [
             *self.options,
             *self._archive_options(),
@@ -110,7 +118,10 @@ class Server:
         command = [*dying_with_us(), *self.program.command(self.main, *self.arguments, options=options)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
-        eventually(lambda: self._is_ready(told), _READY_S, f"{self.main} was not ready in time, see {self.log}")
+
+    def wait_until_ready(self) -> None:
+        """Returns when the log says that the server is ready."""
+        eventually(self._is_ready, _READY_S, f"{self.main} was not ready in time, see {self.log}")
 
     def kill(self) -> None:
         """As a power failure would: no clean-up, no goodbye."""
@@ -139,12 +150,14 @@ class Server:
     def _archive_options(self) -> list[str]:
         if self._archive.exists():
             return [f"-XX:SharedArchiveFile={self._archive}"]
+        if not self.archiving:
+            return []
         self._archiving = self.folder / "classes.jsa"
         return [f"-XX:ArchiveClassesAtExit={self._archiving}"]
 
-    def _is_ready(self, told: int) -> bool:
+    def _is_ready(self) -> bool:
         with self.log.open("rb") as log:
-            log.seek(told)
+            log.seek(self._told)
             text = log.read()
         assert self._process is not None
         assert self._process.poll() is None, f"{self.main} ended by itself: {text[-2000:].decode(errors='replace')}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PULSAR = Program("pulsar", ("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=384m"), HERE / "PulsarCluster.java")
 Manager = Literal["modular", "extensible"]
-_CLUSTER = "c"
+CLUSTER = "c"
 _MANAGERS: Mapping[Manager, str] = {
     "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
     "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
@@ -52,7 +52,8 @@ class PulsarCluster:
         shown = token or (token_of("admin") if self.guarded else None)
         if shown is not None:
             (folder / "token").write_text(shown, "utf-8")
-        return PulsarSettings(_CLUSTER, f"http://{self.brokers[0]}", "" if shown is None else str(folder / "token"))
+        urls = ",".join(f"http://{broker}" for broker in self.brokers)
+        return PulsarSettings(CLUSTER, urls, "" if shown is None else str(folder / "token"))
 
     def put(self, path: str, body: object) -> None:
         """Makes something by the admin API, as an administrator would."""
@@ -70,7 +71,7 @@ class PulsarCluster:
         """Makes tenant (if it is not there) and namespace; its name."""
         tenant = name.partition("/")[0]
         if self._status("GET", f"tenants/{tenant}", None) == 404:
-            self.put(f"tenants/{tenant}", {"allowedClusters": [_CLUSTER]})
+            self.put(f"tenants/{tenant}", {"allowedClusters": [CLUSTER]})
         self.put(f"namespaces/{name}", {"bundles": {"numBundles": bundles}})
         return name
 
@@ -128,17 +129,19 @@ def pulsar_cluster(folder: Path, manager: Manager = "modular", *, brokers: int =
     files = []
     for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
         files.append(folder / f"{host}.conf")
-        settings = _settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
-        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | (_tokens() if guarded else {})).items()), "utf-8")
-    arguments = (_CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
-    server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", _options())
+        settings = broker_settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
+        files[-1].write_text(
+            "".join(f"{key}={value}\n" for key, value in (settings | (token_settings() if guarded else {})).items()), "utf-8"
+        )
+    arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
+    server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options())
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))
     try:
         server.start()
         yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded)
     finally:
         server.stop()
-        _clear(folder, {server.log, *files})
+        clear(folder, {server.log, *files})
 
 
 def token_of(role: str) -> str:
@@ -147,14 +150,16 @@ def token_of(role: str) -> str:
     return f"{signed}.{_base64(hmac.new(_KEY, signed.encode(), hashlib.sha256).digest())}"
 
 
-def _options() -> tuple[str, ...]:
+def java_options() -> tuple[str, ...]:
+    """What Pulsar wants of a Java of today."""
     opened = [word for package in _OPEN for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
     return ("-Dio.netty.tryReflectionSetAccessible=true", *opened)
 
 
-def _settings(manager: Manager, zookeeper: int, host: str) -> dict[str, str]:
+def broker_settings(manager: Manager, zookeeper: int, host: str) -> dict[str, str]:
+    """A broker.conf for tests, without ports."""
     return {
-        "clusterName": _CLUSTER,
+        "clusterName": CLUSTER,
         "metadataStoreUrl": f"zk:127.0.0.1:{zookeeper}",
         "configurationMetadataStoreUrl": f"zk:127.0.0.1:{zookeeper}",
         "advertisedAddress": host,
@@ -185,7 +190,8 @@ def _settings(manager: Manager, zookeeper: int, host: str) -> dict[str, str]:
     }
 
 
-def _tokens() -> dict[str, str]:
+def token_settings() -> dict[str, str]:
+    """What a guarded broker has besides."""
     return {
         "authenticationEnabled": "true",
         "authorizationEnabled": "true",
@@ -197,12 +203,14 @@ def _tokens() -> dict[str, str]:
     }
 
 
-def _clear(folder: Path, kept: set[Path]) -> None:
+def clear(folder: Path, kept: set[Path]) -> None:
     """Storage and unpacked native libraries are large."""
     for path in folder.iterdir():
+        if path in kept:
+            continue
         if path.is_dir():
             shutil.rmtree(path)
-        elif path not in kept:
+        else:
             path.unlink()
 
 

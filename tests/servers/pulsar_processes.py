@@ -1,0 +1,82 @@
+"""A real Pulsar cluster whose brokers are processes of their own: one can be killed, and one can join."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers.jvm import HERE, Program, Server, free_ports
+from tests.servers.pulsar_cluster import CLUSTER, Manager, PulsarCluster, broker_settings, clear, java_options, token_settings
+
+_LAUNCHER = HERE / "PulsarCluster.java"
+_STORAGE = Program("pulsar", ("-Xms32m", "-Xmx128m", "-XX:MaxDirectMemorySize=192m"), _LAUNCHER)
+_BROKER = Program("pulsar", ("-Xms64m", "-Xmx192m", "-XX:MaxDirectMemorySize=128m"), _LAUNCHER)
+#: Apart from the clusters in one process, which may run at the same time.
+_SUBNETS: Mapping[Manager, int] = {"modular": 43, "extensible": 44}
+
+
+@dataclass(frozen=True)
+class PulsarProcesses:
+    """`cluster`: how the others reach it; `servers`: every broker's process by the broker's id, those that have not joined yet included."""
+
+    cluster: PulsarCluster
+    servers: Mapping[str, Server]
+
+    def start(self, brokers: Sequence[str]) -> None:
+        """Brokers join, or come back."""
+        for broker in brokers:
+            self.servers[broker].launch()
+        for broker in brokers:
+            self.servers[broker].wait_until_ready()
+
+    def logged(self, words: str) -> int:
+        """How often words stand in what the brokers have logged."""
+        return sum(server.log.read_text("utf-8", errors="replace").count(words) for server in self.servers.values())
+
+
+@contextlib.contextmanager
+def pulsar_processes(
+    folder: Path, manager: Manager = "modular", *, brokers: int = 4, later: int = 0, guarded: bool = False
+) -> Iterator[PulsarProcesses]:
+    """A cluster that is ready; killed at the end, and of its folder only logs and configuration stay.
+
+    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see `token_of`.
+    """
+    zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
+    hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
+    webs, binaries = ports[:brokers], ports[brokers:]
+    common = token_settings() if guarded else {}
+    files = [
+        _write(folder / f"{host}.conf", broker_settings(manager, zookeeper, host) | common, web, binary)
+        for host, web, binary in zip(hosts, webs, binaries, strict=True)
+    ]
+    arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder))
+    storage = Server(_STORAGE, "PulsarStorage", arguments, folder, "The storage is ready", java_options())
+    ids = tuple(f"{host}:{web}" for host, web in zip(hosts, webs, strict=True))
+    servers = {broker: _broker(folder / file.stem, file, first=file is files[0]) for broker, file in zip(ids, files, strict=True)}
+    started = brokers - later
+    url = "pulsar://" + ",".join(f"{host}:{port}" for host, port in zip(hosts[:started], binaries[:started], strict=True))
+    cluster = PulsarProcesses(PulsarCluster(storage, ids, url, guarded), servers)
+    try:
+        storage.start()
+        cluster.start(ids[:started])
+        yield cluster
+    finally:
+        for server in (*servers.values(), storage):
+            server.stop()
+        for server in servers.values():
+            clear(server.folder, {server.log})
+        clear(folder, {storage.log, *files, *(server.folder for server in servers.values())})
+
+
+def _write(file: Path, settings: dict[str, str], web: int, binary: int) -> Path:
+    ports = {"webServicePort": str(web), "brokerServicePort": str(binary)}
+    file.write_text("".join(f"{key}={value}\n" for key, value in (settings | ports).items()), "utf-8")
+    return file
+
+
+def _broker(folder: Path, file: Path, first: bool) -> Server:
+    folder.mkdir()
+    return Server(_BROKER, "PulsarBroker", (str(file),), folder, "The broker is ready", java_options(), archiving=first)

@@ -1,0 +1,124 @@
+"""Users of a Pulsar cluster whose topics are busiest where one broker is: one topic in each bundle, with a producer and a consumer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from sinks.pulsar_admin import PulsarAdmin
+from strategies.splitting.hashing import parse_bundle, topic_hash
+from tests.servers.jvm import dying_with_us, eventually
+from tests.servers.pulsar_cluster import PulsarCluster, token_of
+from tests.servers.traffic import READY
+from tests.servers.traffic_log import TrafficLog, read_traffic
+
+#: How much busier the bundles of a broker are than those of the idlest one: the broker with most bundles first.
+SKEW = (8.0, 3.0, 2.0, 1.0)
+MESSAGE_BYTES = 1024
+_READY_S, _END_S = 120.0, 60.0
+
+
+@dataclass(frozen=True)
+class Users:
+    """`rates`: bundle → msg/s of its only topic; `topics`: bundle → that topic."""
+
+    cluster: PulsarCluster
+    admin: PulsarAdmin
+    rates: Mapping[str, float]
+    topics: Mapping[str, str]
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def owners(self) -> dict[str, str]:
+        """Bundle → broker, as the brokers say themselves; one on its way has none."""
+        owned = {broker: self.admin.owned_bundles(broker) for broker in self.admin.brokers()}
+        return {bundle: broker for broker, bundles in owned.items() for bundle in bundles if bundle in self.rates}
+
+    def load(self) -> dict[str, float]:
+        """Live broker → msg/s that are produced to its bundles."""
+        owners = self.owners()
+        return {broker: sum(rate for bundle, rate in self.rates.items() if owners.get(bundle) == broker) for broker in self.admin.brokers()}
+
+    def spread(self) -> float:
+        """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
+        load = self.load().values()
+        return max(load) / max(min(load), 1e-9)
+
+    def end(self) -> TrafficLog:
+        """No more is sent; what was acknowledged is waited for."""
+        self.process.terminate()
+        assert self.process.wait(_END_S) == 0
+        return read_traffic(self.log, list(self.topics.values()))
+
+
+@contextmanager
+def skewed_users(cluster: PulsarCluster, folder: Path, namespace: str, *, bundles: int = 64, msgs: float = 400.0) -> Iterator[Users]:
+    """Running traffic of `msgs` messages per second in a namespace of its own; ends with the context."""
+    cluster.namespace(namespace, bundles)
+    with closing(PulsarAdmin(cluster.settings(folder))) as admin:
+        names = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
+        topics = {bundle: topic_in(bundle) for bundle in names}
+        look_up(cluster, topics.values())
+        owners = {bundle: broker for broker in admin.brokers() for bundle in admin.owned_bundles(broker) & topics.keys()}
+        rates = skewed(owners, msgs)
+        process = _start(cluster, {topics[bundle]: rates[bundle] for bundle in names}, folder)
+        try:
+            yield Users(cluster, admin, rates, topics, process, folder / "traffic.log")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def skewed(owners: Mapping[str, str], msgs: float) -> dict[str, float]:
+    """Bundle → msg/s, `msgs` in all: bundles of one broker differ by up to four times, brokers by SKEW."""
+    crowds = sorted(dict.fromkeys(owners.values()), key=lambda broker: (-list(owners.values()).count(broker), broker))
+    busy = {broker: SKEW[min(rank, len(SKEW) - 1)] for rank, broker in enumerate(crowds)}
+    weights = {bundle: busy[broker] * (1 + number % 4) for number, (bundle, broker) in enumerate(sorted(owners.items()))}
+    total = sum(weights.values())
+    return {bundle: msgs * weight / total for bundle, weight in weights.items()}
+
+
+def topic_in(bundle: str) -> str:
+    """A topic whose name falls into the bundle."""
+    parsed = parse_bundle(bundle)
+    assert parsed is not None
+    namespace, range_ = parsed
+    number = 0
+    while topic_hash(f"persistent://{namespace}/topic-{number}") not in range_:
+        number += 1
+    return f"persistent://{namespace}/topic-{number}"
+
+
+def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
+    """Asks where topics are, which makes brokers take their bundles."""
+    headers = {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}
+    with httpx.Client(headers=headers, timeout=30) as client:
+        for topic in topics:
+            url = f"http://{cluster.brokers[0]}/lookup/v2/topic/{topic.replace('://', '/')}"
+            while (answer := client.get(url)).is_redirect:
+                url = answer.headers["Location"]
+            assert answer.status_code == 200, f"{url} answered {answer.status_code}"
+
+
+def _start(cluster: PulsarCluster, rates: Mapping[str, float], folder: Path) -> subprocess.Popen[bytes]:
+    plan = {
+        "url": cluster.service_url,
+        "token": token_of("admin") if cluster.guarded else None,
+        "rates": dict(rates),
+        "message_bytes": MESSAGE_BYTES,
+    }
+    (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")
+    command = [*dying_with_us(), sys.executable, "-m", "tests.servers.traffic", str(folder / "traffic.json"), str(folder / "traffic.log")]
+    said = folder / "traffic.out"
+    with said.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    eventually(lambda: process.poll() is not None or READY in said.read_text("utf-8"), _READY_S, f"no traffic: {said}")
+    assert process.poll() is None, said.read_text("utf-8")
+    return process

@@ -1,0 +1,122 @@
+"""Producers and consumers in a process of their own: python -m tests.servers.traffic PLAN LOG, until SIGTERM.
+
+Every topic has a producer that numbers its messages, and a consumer. The log says of each message when it was sent, when the broker
+acknowledged it, and when the consumer had it; `tests.servers.traffic_log` reads it. After SIGTERM no more is sent, and the process ends
+when every acknowledged message has been received, or nothing has come for some seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pulsar
+
+READY = "ready"
+#: How long after the last message a consumer that still misses some gives up.
+_SILENCE_S = 20.0
+
+
+class Traffic:
+    """The clients of some topics. Callbacks come from threads of the client library."""
+
+    def __init__(self, client: pulsar.Client, rates: dict[str, float], message_bytes: int, log: TextIO) -> None:
+        self._rates, self._log, self._lock = rates, log, threading.Lock()
+        self._padding = b"." * (message_bytes - 8)
+        self._missing, self._heard_at = set[tuple[int, int]](), time.monotonic()
+        self._early = set[tuple[int, int]]()
+        self.pending = 0
+        with ThreadPoolExecutor(8) as pool:
+            topics = list(enumerate(rates))
+            self._consumers = list(pool.map(lambda one: self._subscribe(client, *one), topics))
+            self._producers = list(pool.map(lambda one: client.create_producer(one[1], block_if_queue_full=True), topics))
+
+    def send_until(self, stop: threading.Event) -> None:
+        """Every topic at its own rate, without bursts: what was late because the machine was busy is not made up for."""
+        gaps = [1.0 / rate for rate in self._rates.values()]
+        numbers = [itertools.count() for _ in gaps]
+        due = [(time.monotonic() + gap, topic) for topic, gap in enumerate(gaps)]
+        heapq.heapify(due)
+        while not stop.is_set():
+            at, topic = due[0]
+            if (early := at - time.monotonic()) > 0:
+                stop.wait(early)
+                continue
+            heapq.heapreplace(due, (max(at, time.monotonic() - 1) + gaps[topic], topic))
+            self._send(topic, next(numbers[topic]))
+
+    def wait_for_the_rest(self) -> None:
+        """Until nothing is on its way any more."""
+        while (self.pending or self._missing) and time.monotonic() < self._heard_at + _SILENCE_S:
+            time.sleep(0.05)
+
+    def _send(self, topic: int, number: int) -> None:
+        with self._lock:
+            self.pending += 1
+        told = partial(self._sent, topic, number, time.time_ns())
+        self._producers[topic].send_async(number.to_bytes(8, "big") + self._padding, told)
+
+    def _sent(self, topic: int, number: int, sent_ns: int, result: Any, _: Any) -> None:
+        import pulsar
+
+        acknowledged = result == pulsar.Result.Ok
+        with self._lock:
+            self.pending -= 1
+            self._heard_at = time.monotonic()
+            if acknowledged and (topic, number) not in self._early:
+                self._missing.add((topic, number))
+            self._early.discard((topic, number))
+            print("sent" if acknowledged else "failed", topic, number, sent_ns, time.time_ns(), file=self._log)
+
+    def _subscribe(self, client: pulsar.Client, topic: int, name: str) -> pulsar.Consumer:
+        import pulsar
+
+        listener = partial(self._received, topic)
+        earliest = pulsar.InitialPosition.Earliest
+        return client.subscribe(name, "counted", message_listener=listener, initial_position=earliest)
+
+    def _received(self, topic: int, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
+        import pulsar
+
+        number = int.from_bytes(message.data()[:8], "big")
+        with self._lock:
+            self._heard_at = time.monotonic()
+            if (topic, number) in self._missing:
+                self._missing.discard((topic, number))
+            else:
+                self._early.add((topic, number))  # before the producer was told, or once more
+            print("received", topic, number, time.time_ns(), file=self._log)
+        with suppress(pulsar.PulsarException):  # connections end when a bundle moves; the message comes again
+            consumer.acknowledge(message)
+
+
+def main() -> int:
+    import pulsar
+
+    plan = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    login = pulsar.AuthenticationToken(plan["token"]) if plan["token"] else None
+    client = pulsar.Client(plan["url"], authentication=login, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    # The log is closed last: callbacks write to it until the client is closed.
+    with Path(sys.argv[2]).open("w", encoding="utf-8") as log, closing(client):
+        traffic = Traffic(client, plan["rates"], plan["message_bytes"], log)
+        print(READY, flush=True)
+        traffic.send_until(stop)
+        traffic.wait_for_the_rest()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

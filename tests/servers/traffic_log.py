@@ -1,0 +1,80 @@
+"""What producers and consumers saw: messages lost or doubled, and how long a topic paused while its bundle moved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+_NS = 1_000_000
+
+
+@dataclass
+class TopicLog:
+    """One topic. Times in ms since the epoch; `sent`: (sent, acknowledged) by number; `received`: times in order of arrival."""
+
+    sent: dict[int, tuple[float, float]] = field(default_factory=dict)
+    failed: int = 0
+    received: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def lost(self) -> set[int]:
+        """Acknowledged to the producer, and never seen by the consumer."""
+        return self.sent.keys() - {number for _, number in self.received}
+
+    @property
+    def doubled(self) -> int:
+        """Deliveries of what had been delivered before."""
+        return len(self.received) - len({number for _, number in self.received})
+
+    def slowest_send_ms(self, since: float, until: float) -> float:
+        """The longest time from sending to acknowledgement among messages that were sent then, or were under way; 0 without any."""
+        return max((acked - sent for sent, acked in self.sent.values() if acked >= since and sent <= until), default=0.0)
+
+    def widest_gap_ms(self, since: float, until: float) -> float:
+        """The longest time between two deliveries then."""
+        times = [at for at, _ in self.received if since <= at <= until]
+        return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+
+
+@dataclass(frozen=True)
+class TrafficLog:
+    """All topics by name."""
+
+    topics: Mapping[str, TopicLog]
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(len(topic.sent) for topic in self.topics.values())
+
+    @property
+    def lost(self) -> dict[str, set[int]]:
+        """Topic → numbers, only topics that lost something."""
+        return {name: topic.lost for name, topic in self.topics.items() if topic.lost}
+
+    @property
+    def doubled(self) -> int:
+        return sum(topic.doubled for topic in self.topics.values())
+
+    @property
+    def failed(self) -> int:
+        """Messages that the producer was told are not kept."""
+        return sum(topic.failed for topic in self.topics.values())
+
+
+def read_traffic(file: Path, names: Sequence[str]) -> TrafficLog:
+    """The log of `tests.servers.traffic` for topics in the plan's order."""
+    topics: defaultdict[int, TopicLog] = defaultdict(TopicLog)
+    for line in file.read_text("utf-8").splitlines():
+        kind, topic, number, *times = line.split()
+        match kind:
+            case "sent":
+                sent, acked = times
+                topics[int(topic)].sent[int(number)] = (int(sent) / _NS, int(acked) / _NS)
+            case "received":
+                topics[int(topic)].received.append((int(times[0]) / _NS, int(number)))
+            case _:
+                topics[int(topic)].failed += 1
+    return TrafficLog({name: topics[index] for index, name in enumerate(names)})
