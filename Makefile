@@ -38,6 +38,10 @@ demo: $(STAMP) ## a skewed cluster of 8 brokers, balanced live by the Spark job 
 demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started for it
 	@$(RUN)/python -m tests.servers.demo $(ARGS)
 
+.PHONY: demo-pulsar
+demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
+	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
+
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included (ARGS="…" go to pytest)
 	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(ARGS)

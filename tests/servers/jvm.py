@@ -202,12 +202,12 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def eventually(true: Callable[[], bool], seconds: float, otherwise: str) -> None:
-    """Waits for a condition; it is an error when it does not come true in time."""
+def eventually(true: Callable[[], bool], seconds: float, otherwise: str, every_s: float = 0.03) -> None:
+    """Waits for a condition that is looked at `every_s` seconds; it is an error when it does not come true in time."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(0.03)
+        time.sleep(every_s)
 
 
 def dying_with_us() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,14 @@ class PulsarProcesses:
 
     def logged(self, words: str) -> int:
         """How often words stand in what the brokers have logged."""
-        return sum(server.log.read_text("utf-8", errors="replace").count(words) for server in self.servers.values())
+        return sum(len(re.findall(words, text)) for text in self._logs())
+
+    def unloads(self, bundle: str) -> int:
+        """How often a broker has unloaded a bundle because it was told to; requests that were passed on to another one do not count."""
+        return self.logged(rf'PUT /admin/v2/namespaces/{re.escape(bundle)}/unload[^"]*" 204 ')
+
+    def _logs(self) -> list[str]:
+        return [server.log.read_text("utf-8", errors="replace") for server in self.servers.values() if server.log.exists()]
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ class Users:
 
 
 @contextmanager
-def skewed_users(cluster: PulsarCluster, folder: Path, namespace: str, *, bundles: int = 64, msgs: float = 400.0) -> Iterator[Users]:
+def skewed_users(cluster: PulsarCluster, folder: Path, namespace: str, *, bundles: int = 64, msgs: float = 300.0) -> Iterator[Users]:
     """Running traffic of `msgs` messages per second in a namespace of its own; ends with the context."""
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:

@@ -1,35 +1,133 @@
-"""The closed loop on a real cluster: brokers, clients, collector, Spark job and executor are processes of their own."""
+"""The closed loop on a real cluster: brokers, clients, collector, Spark job and executor are processes of their own.
+
+`pytest tests/servers/test_closed_loop.py -rP` prints the figures.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import gzip
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
-from tests.servers.loop import SETTINGS, closed_loop
+from tests.servers.loop import SETTINGS, Loop, closed_loop
 from tests.servers.pulsar_processes import PulsarProcesses
-from tests.servers.skewed_users import skewed_users
+from tests.servers.skewed_users import Users, skewed_users
+from tests.servers.traffic_log import TrafficLog, pauses
+from tests.unit.command_line import rebalancer
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 LIMIT = float(str(SETTINGS["shedding.uniform.throughput_ratio"]))
 
 
-def test_a_skewed_cluster_is_brought_below_the_spread_and_stays_there(modular: PulsarProcesses, tmp_path: Path) -> None:
+def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(modular: PulsarProcesses, tmp_path: Path) -> None:
     settings = modular.cluster.settings(tmp_path)
-    with skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
-        before, load_before = users.spread(), users.load()
-        with closed_loop(tmp_path / "loop", settings) as loop:
-            loop.wait_until(lambda: users.spread() < LIMIT, 180, "the spread is below the limit")
-            balanced_at = len(loop.rounds())
-            loop.wait_until(lambda: len(loop.rounds()) >= balanced_at + 3, 90, "three more rounds")
-            after, load_after = users.spread(), users.load()
-            outcomes = loop.outcomes()
-            for r in loop.rounds():
-                print(r.round, r.throughput_spread, len(r.commands), [(x.code, x.text) for x in r.skips][:4])
+    with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
+        told("at the start", users)
+        assert users.spread() > 2 * LIMIT
+        loop.start("collect", "execute")
+        wait_until_even(users, loop)
+        told("balanced", users)
+
+        rounds = len(loop.rounds())
+        loop.wait_until(lambda: len(loop.rounds()) >= rounds + 3, "three more rounds")
+        told("three rounds later", users)
+        assert users.spread() < LIMIT
+
+        (newcomer,) = set(modular.servers) - set(users.load())
+        modular.start([newcomer])
+        told("a broker has joined", users)
+        wait_until_even(users, loop)
+        told("balanced again", users)
+        loop.stop("collect", "run", "execute")
         traffic = users.end()
-    moved = Counter(one.bundle for one in outcomes if one.status == "applied")
-    print(before, load_before, after, load_after, balanced_at, len(moved), traffic.acknowledged, traffic.doubled, traffic.failed)
-    assert after < LIMIT < before
-    assert max(moved.values()) == 1
-    assert traffic.lost == {}
+    outcomes = loop.outcomes()
+    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
+    assert nothing_was_lost(traffic)
+    assert moved_at_most_once(loop)
+    assert_replay_is_identical(loop, tmp_path)
+
+
+def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(modular: PulsarProcesses, tmp_path: Path) -> None:
+    settings = modular.cluster.settings(tmp_path)
+    # Little by little, so that there are unloads in several rounds.
+    slowly = closed_loop(tmp_path / "loop", settings, shedding__uniform__max_unload=0.25)
+    with slowly as loop, skewed_users(modular.cluster, tmp_path, "t/killed") as users:
+        told("at the start", users)
+        loop.start("collect", "execute")
+        wait_for_an_unload(modular, loop)
+        loop.kill("execute")
+        loop.start("execute")
+
+        published = len(loop.commands())
+        loop.wait_until(lambda: len(loop.commands()) > published, "the next commands", 0.01)
+        loop.kill("run")
+        loop.start("run")
+
+        loop.wait_until(lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes")
+        wait_for_an_unload(modular, loop)
+        victim = loop.commands()[-1].source
+        modular.servers[victim].kill()
+        told(f"{victim} is killed", users)
+        loop.wait_until(lambda: victim not in users.load(), "the cluster notices")
+        wait_until_even(users, loop)
+        told("balanced without it", users)
+        modular.start([victim])
+        loop.stop("collect", "run", "execute")
+        traffic = users.end()
+    print(Counter((one.status, one.reason) for one in loop.outcomes()))
+    assert nothing_was_lost(traffic)
+    assert every_command_has_one_outcome(loop)
+    assert unloaded_as_often_as_commanded(modular, loop)
+
+
+def wait_until_even(users: Users, loop: Loop) -> None:
+    """By what brokers own and producers send, not by the figures the loop itself works with."""
+    everything = 0.99 * sum(users.rates.values())
+    loop.wait_until(lambda: sum(users.load().values()) > everything and users.spread() < LIMIT, "it is even")
+
+
+def wait_for_an_unload(modular: PulsarProcesses, loop: Loop) -> None:
+    """Until a broker has been asked for one more unload; the executor waits for the bundle's arrival then."""
+    before = modular.logged(r"/unload\?")
+    loop.wait_until(lambda: modular.logged(r"/unload\?") > before, "an unload is under way", 0.01)
+
+
+def told(when: str, users: Users) -> None:
+    load = users.load()
+    print(f"{when}: spread {users.spread():.2f}; msg/s by broker: {', '.join(f'{load[broker]:.0f}' for broker in sorted(load))}")
+
+
+def nothing_was_lost(traffic: TrafficLog) -> bool:
+    print(f"{traffic.acknowledged} messages acknowledged, lost: {traffic.lost}, {traffic.doubled} came twice, {traffic.failed} refused")
+    return traffic.acknowledged > 1000 and not traffic.lost
+
+
+def moved_at_most_once(loop: Loop) -> bool:
+    """The whole test is shorter than the cool-down."""
+    return set(Counter(one.bundle for one in loop.outcomes() if one.status == "applied").values()) == {1}
+
+
+def every_command_has_one_outcome(loop: Loop) -> bool:
+    """However often it was published: all publications say the same."""
+    found = defaultdict(set)
+    for value, outcome in zip(loop.read("outcomes"), loop.outcomes(), strict=True):
+        found[outcome.command_id].add(value)
+    return found.keys() == {one.id for one in loop.commands()} and all(len(values) == 1 for values in found.values())
+
+
+def unloaded_as_often_as_commanded(modular: PulsarProcesses, loop: Loop) -> bool:
+    """By the brokers' own logs: the request that is not passed on is the one that unloads."""
+    commanded = Counter(bundle for bundle, _ in {(one.bundle, one.id) for one in loop.commands()})
+    return all(modular.unloads(bundle) <= count for bundle, count in commanded.items())
+
+
+def assert_replay_is_identical(loop: Loop, folder: Path) -> None:
+    """What is recorded of the live loop, decided once more without Spark."""
+    recording, replayed = folder / "live.jsonl.gz", folder / "replayed"
+    assert rebalancer("record", recording, *loop.words).code == 0
+    assert gzip.decompress(recording.read_bytes()).splitlines() == loop.read("telemetry")
+    assert rebalancer("replay", recording, "--out", replayed, *loop.words).code == 0
+    for topic in ("commands", "rounds"):
+        assert (replayed / f"{topic}.jsonl").read_bytes().splitlines() == loop.read(topic)

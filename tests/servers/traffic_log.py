@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
+
+from strategies.model import Outcome
 
 _NS = 1_000_000
+#: Around a move: a pause may outlast the executor's look at where the bundle is.
+_BEFORE_MS, _AFTER_MS = 100, 5_000
 
 
 @dataclass
@@ -62,6 +67,34 @@ class TrafficLog:
     def failed(self) -> int:
         """Messages that the producer was told are not kept."""
         return sum(topic.failed for topic in self.topics.values())
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """What clients noticed of moves, ms, one entry per move."""
+
+    slowest_sends: Sequence[float]
+    widest_gaps: Sequence[float]
+    calls: Sequence[float]
+
+    def __str__(self) -> str:
+        figures = {
+            "slowest send": self.slowest_sends,
+            "widest gap at the consumer": self.widest_gaps,
+            "from call to arrival": self.calls,
+        }
+        return ", ".join(f"{name} {median(values):.0f} ms (at most {max(values):.0f})" for name, values in figures.items() if values)
+
+
+def pauses(outcomes: Sequence[Outcome], traffic: TrafficLog, topics: Mapping[str, str]) -> Pauses:
+    """Of the moves that were carried out; `topics`: bundle → its topic."""
+    moved = [one for one in outcomes if one.status == "applied"]
+    seen = [(traffic.topics[topics[one.bundle]], one.ts - one.took_ms - _BEFORE_MS, one.ts + _AFTER_MS) for one in moved]
+    return Pauses(
+        [log.slowest_send_ms(since, until) for log, since, until in seen],
+        [log.widest_gap_ms(since, until) for log, since, until in seen],
+        [float(one.took_ms) for one in moved],
+    )
 
 
 def read_traffic(file: Path, names: Sequence[str]) -> TrafficLog:
