@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.loop import SETTINGS, Loop, closed_loop
+from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.traffic_log import TrafficLog, pauses
@@ -30,8 +31,7 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
         wait_until_even(users, loop)
         told("balanced", users)
 
-        rounds = len(loop.rounds())
-        loop.wait_until(lambda: len(loop.rounds()) >= rounds + 3, "three more rounds")
+        wait_for_rounds(3, loop)
         told("three rounds later", users)
         assert users.spread() < LIMIT
 
@@ -40,6 +40,28 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
         told("a broker has joined", users)
         wait_until_even(users, loop)
         told("balanced again", users)
+        loop.stop("collect", "run", "execute")
+        traffic = users.end()
+    outcomes = loop.outcomes()
+    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
+    assert nothing_was_lost(traffic)
+    assert moved_at_most_once(loop)
+    assert_replay_is_identical(loop, tmp_path)
+
+
+def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_stays_so(
+    guarded_pulsar: PulsarCluster, tmp_path: Path
+) -> None:
+    settings = guarded_pulsar.settings(tmp_path)
+    with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(guarded_pulsar, tmp_path, "t/extensible") as users:
+        told("at the start", users)
+        assert users.spread() > 2 * LIMIT
+        loop.start("collect", "execute")
+        wait_until_even(users, loop)
+        told("balanced", users)
+        wait_for_rounds(3, loop)
+        told("three rounds later", users)
+        assert users.spread() < LIMIT
         loop.stop("collect", "run", "execute")
         traffic = users.end()
     outcomes = loop.outcomes()
@@ -86,6 +108,11 @@ def wait_until_even(users: Users, loop: Loop) -> None:
     """By what brokers own and producers send, not by the figures the loop itself works with."""
     everything = 0.99 * sum(users.rates.values())
     loop.wait_until(lambda: sum(users.load().values()) > everything and users.spread() < LIMIT, "it is even")
+
+
+def wait_for_rounds(more: int, loop: Loop) -> None:
+    before = len(loop.rounds())
+    loop.wait_until(lambda: len(loop.rounds()) >= before + more, f"{more} more rounds")
 
 
 def wait_for_an_unload(modular: PulsarProcesses, loop: Loop) -> None:
