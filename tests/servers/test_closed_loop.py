@@ -41,6 +41,7 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
         told("a broker has joined", users)
         wait_until_even(users, loop)
         told("balanced again", users)
+        loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
     outcomes = loop.outcomes()
@@ -62,6 +63,7 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
         wait_for_rounds(3, loop)
         told("three rounds later", users)
         assert users.spread() < LIMIT
+        loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
     outcomes = loop.outcomes()
@@ -95,6 +97,7 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
         wait_until_even(users, loop)
         told("balanced without it", users)
         modular.start([victim])
+        loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
     print(Counter((one.status, one.reason) for one in loop.outcomes()))
@@ -152,7 +155,6 @@ def unloaded_as_often_as_commanded(modular: PulsarProcesses, loop: Loop) -> bool
 
 def assert_replay_is_identical(loop: Loop, folder: Path) -> None:
     """What is recorded of the live loop, decided once more without Spark; the job is left to work off the rest, and ends."""
-    loop.stop("collect", "execute")
     recording, replayed = folder / "live.jsonl.gz", folder / "replayed"
     assert rebalancer("record", recording, *loop.words).code == 0
     assert gzip.decompress(recording.read_bytes()).splitlines() == loop.read("telemetry")
