@@ -20,7 +20,7 @@ from tests.servers.traffic import READY
 from tests.servers.traffic_log import TrafficLog, read_traffic
 
 #: How much busier the bundles of a broker are than those of the idlest one: the broker with most bundles first.
-SKEW = (8.0, 3.0, 2.0, 1.0)
+SKEW = (6.0, 3.0, 2.0, 1.0)
 MESSAGE_BYTES = 1024
 _READY_S, _END_S = 120.0, 60.0
 

@@ -1,8 +1,9 @@
 """Producers and consumers in a process of their own: python -m tests.servers.traffic PLAN LOG, until SIGTERM.
 
 Every topic has a producer that numbers its messages, and a consumer. The log says of each message when it was sent, when the broker
-acknowledged it, and when the consumer had it; `tests.servers.traffic_log` reads it. After SIGTERM no more is sent, and the process ends
-when every acknowledged message has been received, or nothing has come for some seconds.
+acknowledged it, and when the consumer had it; `tests.servers.traffic_log` reads it. READY is said when brokers have had time to measure
+the traffic. After SIGTERM no more is sent, and the process ends when every acknowledged message has been received, or nothing has come
+for some seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pulsar
 
 READY = "ready"
+#: So much traffic, in seconds of it, makes it ready: brokers have measured it then.
+_MEASURED_S = 12.0
 #: How long after the last message a consumer that still misses some gives up.
 _SILENCE_S = 20.0
 
@@ -36,7 +39,7 @@ class Traffic:
         self._padding = b"." * (message_bytes - 8)
         self._missing, self._heard_at = set[tuple[int, int]](), time.monotonic()
         self._early = set[tuple[int, int]]()
-        self.pending = 0
+        self.pending, self._acknowledged, self._enough = 0, 0, int(_MEASURED_S * sum(rates.values()))
         with ThreadPoolExecutor(8) as pool:
             topics = list(enumerate(rates))
             self._consumers = list(pool.map(lambda one: self._subscribe(client, *one), topics))
@@ -77,6 +80,9 @@ class Traffic:
             if acknowledged and (topic, number) not in self._early:
                 self._missing.add((topic, number))
             self._early.discard((topic, number))
+            self._acknowledged += 1
+            if self._acknowledged == self._enough:
+                print(READY, flush=True)
             print("sent" if acknowledged else "failed", topic, number, sent_ns, time.time_ns(), file=self._log)
 
     def _subscribe(self, client: pulsar.Client, topic: int, name: str) -> pulsar.Consumer:
@@ -112,7 +118,6 @@ def main() -> int:
     # The log is closed last: callbacks write to it until the client is closed.
     with Path(sys.argv[2]).open("w", encoding="utf-8") as log, closing(client):
         traffic = Traffic(client, plan["rates"], plan["message_bytes"], log)
-        print(READY, flush=True)
         traffic.send_until(stop)
         traffic.wait_for_the_rest()
     return 0
