@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.file_topic import FileTopicReader
+from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import file_topic_uri
 from sinks.wire import decode_command, decode_outcome, decode_round
@@ -24,6 +24,7 @@ PROGRAMS: Mapping[Program, tuple[str, ...]] = {"collect": ("collect",), "run": (
 #: Generous: the machine may be busy with other things.
 _LONG_S, _STOP_S = 300.0, 120.0
 PROJECT = Path(__file__).parents[2]
+_NOTE = b'{"v":1,"kind":"note","cluster":"c","ts":1,"text":"the loop begins"}'
 #: Figures are seconds old, so rounds may be as short. Traffic is judged, not usage: the brokers share a machine's two cores with everything
 #: else, and what the CPU of that machine does says nothing about a broker.
 SETTINGS: Mapping[str, object] = {
@@ -77,6 +78,11 @@ class Loop:
                     start_new_session=True,
                 )
 
+    def begin(self) -> None:
+        """Starts the others once the job has worked off a first record, so that it does not begin with a backlog of rounds."""
+        self.wait_until(lambda: b"batch 0: " in self.log("run").read_bytes(), "the job works")
+        self.start("collect", "execute")
+
     def kill(self, program: Program) -> None:
         """SIGKILL to everything it has started."""
         process = self._processes.pop(program, None)
@@ -121,8 +127,10 @@ class Loop:
 
 @contextmanager
 def closed_loop(folder: Path, pulsar: PulsarSettings, **more: object) -> Iterator[Loop]:
-    """A loop whose job starts, which takes a while; what it is to work on can be made meanwhile, and then the others started."""
+    """A loop whose job starts, which takes a while; what it is to work on can be made meanwhile, and then the others `begin`."""
     loop = Loop(folder, pulsar, **more)
+    with FileTopicWriter(folder / "telemetry") as telemetry:
+        telemetry.append([_NOTE])
     try:
         loop.start("run")
         yield loop

@@ -74,7 +74,7 @@ def running(folder: Path, screen: Screen) -> Iterator[tuple[Loop, Users]]:
         screen.wait("Starting the Spark job, 64 producers and 64 consumers …")
         loop = stack.enter_context(closed_loop(folder / "loop", cluster.cluster.settings(folder)))
         users = stack.enter_context(skewed_users(cluster.cluster, folder, "shop/orders"))
-        loop.start("collect", "execute")
+        loop.begin()
         yield loop, users
 
 

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import httpx
 
 from sinks.pulsar_admin import PulsarAdmin
+from strategies.errors import BrokerUnavailable
 from strategies.splitting.hashing import parse_bundle, topic_hash
 from tests.servers.jvm import dying_with_us, eventually
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
@@ -38,7 +40,7 @@ class Users:
 
     def owners(self) -> dict[str, str]:
         """Bundle → broker, as the brokers say themselves; one on its way has none."""
-        owned = {broker: self.admin.owned_bundles(broker) for broker in self.admin.brokers()}
+        owned = {broker: self._owned(broker) for broker in self.admin.brokers()}
         return {bundle: broker for broker, bundles in owned.items() for bundle in bundles if bundle in self.rates}
 
     def load(self) -> dict[str, float]:
@@ -49,7 +51,14 @@ class Users:
     def spread(self) -> float:
         """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
         load = self.load().values()
-        return max(load) / max(min(load), 1e-9)
+        return max(load) / min(load) if min(load) else inf
+
+    def _owned(self, broker: str) -> frozenset[str]:
+        """Nothing when it is dead and the cluster has not noticed yet."""
+        try:
+            return self.admin.owned_bundles(broker)
+        except BrokerUnavailable:
+            return frozenset()
 
     def end(self) -> TrafficLog:
         """No more is sent; what was acknowledged is waited for."""

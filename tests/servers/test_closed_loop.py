@@ -20,6 +20,8 @@ from tests.servers.traffic_log import TrafficLog, pauses
 from tests.unit.command_line import rebalancer
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
+#: In a broker's log, from the first broker that was asked on; the executor waits for the bundle's arrival then.
+_UNLOAD = r"/unload\?"
 LIMIT = float(str(SETTINGS["shedding.uniform.throughput_ratio"]))
 
 
@@ -28,7 +30,7 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
     with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
         told("at the start", users)
         assert users.spread() > 2 * LIMIT
-        loop.start("collect", "execute")
+        loop.begin()
         wait_until_even(users, loop)
         told("balanced", users)
 
@@ -59,7 +61,7 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
     with closed_loop(tmp_path / "loop", settings, **loop_settings) as loop, skewed_users(guarded_pulsar, tmp_path, "t/extensible") as users:
         told("at the start", users)
         assert users.spread() > 2 * LIMIT
-        loop.start("collect", "execute")
+        loop.begin()
         wait_until_even(users, loop)
         told("balanced", users)
         wait_for_rounds(3, loop)
@@ -80,22 +82,25 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
     slowly = closed_loop(tmp_path / "loop", settings, shedding__uniform__max_unload=0.25)
     with slowly as loop, skewed_users(modular.cluster, tmp_path, "t/killed") as users:
         told("at the start", users)
-        loop.start("collect", "execute")
-        wait_for_an_unload(modular, loop)
+        loop.begin()
+        unloads = modular.logged(_UNLOAD)
+        loop.wait_until(lambda: modular.logged(_UNLOAD) > unloads, "an unload is under way", 0.01)
         loop.kill("execute")
         loop.start("execute")
 
         published = len(loop.commands())
         loop.wait_until(lambda: len(loop.commands()) > published, "the next commands", 0.01)
+        unloads = modular.logged(_UNLOAD)
         loop.kill("run")
-        loop.start("run")
-
-        loop.wait_until(lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes")
-        wait_for_an_unload(modular, loop)
+        loop.wait_until(lambda: modular.logged(_UNLOAD) > unloads, "one of them is under way", 0.01)
         victim = loop.commands()[-1].source
         modular.servers[victim].kill()
-        told(f"{victim} is killed", users)
+        loop.start("run")
         loop.wait_until(lambda: victim not in users.load(), "the cluster notices")
+        told(f"without {victim}", users)
+        wait_until_even(users, loop)
+        rounds = len(loop.rounds())
+        loop.wait_until(lambda: len(loop.rounds()) > rounds, "the job goes on")
         wait_until_even(users, loop)
         told("balanced without it", users)
         modular.start([victim])
@@ -123,12 +128,6 @@ def share(broker: str, users: Users) -> float:
 def wait_for_rounds(more: int, loop: Loop) -> None:
     before = len(loop.rounds())
     loop.wait_until(lambda: len(loop.rounds()) >= before + more, f"{more} more rounds")
-
-
-def wait_for_an_unload(modular: PulsarProcesses, loop: Loop) -> None:
-    """Until a broker has been asked for one more unload; the executor waits for the bundle's arrival then."""
-    before = modular.logged(r"/unload\?")
-    loop.wait_until(lambda: modular.logged(r"/unload\?") > before, "an unload is under way", 0.01)
 
 
 def told(when: str, users: Users) -> None:
