@@ -76,6 +76,12 @@ def test_extensible_hands_the_bundle_over_without_any_look_up(extensible_ones: Q
         eventually(lambda bundle=bundle, to=destination: extensible_ones.admin.owner(bundle) == to, 20, "it was not handed over")  # type: ignore[misc]
 
 
+def test_extensible_does_nothing_with_a_bundle_nobody_owns(extensible_ones: Quiet) -> None:
+    bundle = extensible_ones.bundles[0]
+    extensible_ones.admin.unload(bundle, extensible_ones.cluster.brokers[0])
+    assert extensible_ones.admin.owner(bundle) is None
+
+
 def test_extensible_refuses_the_owner_as_destination(extensible_ones: Quiet) -> None:
     bundle = extensible_ones.bundles[0]
     owner = extensible_ones.look_up(bundle)
