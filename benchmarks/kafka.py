@@ -41,6 +41,10 @@ class Mode:
     batches: int
     pass_seconds: float
 
+    @property
+    def name(self) -> str:
+        return "burst" if self.burst else "trickle"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -66,15 +70,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = _options().parse_args(arguments)
     plan = QUICK if chosen.quick else FULL
     given = {name: value for name in ("brokers", "bundles", "seconds", "turns", "parts") if (value := getattr(chosen, name)) is not None}
-    figures = run(replace(plan, **given))
+    if chosen.modes is not None:
+        given["modes"] = tuple(mode for mode in plan.modes if mode.name in chosen.modes)
+    figures = Figures(chosen.bundles or plan.bundles, [os.getloadavg()[0]])
+    interrupted = False
+    try:
+        run(replace(plan, **given), figures)
+    except KeyboardInterrupt:
+        interrupted = True
+        _say("interrupted: this is what was measured until then")
+    figures.load.append(os.getloadavg()[0])
     print(json.dumps({"v": 1, **asdict(figures)}, indent=2) if chosen.json else tables(figures))
+    sys.exit(130 if interrupted else 0)
 
 
-def run(plan: Plan) -> Figures:
-    """Starts a broker and Spark, measures, stops both."""
+def run(plan: Plan, figures: Figures) -> None:
+    """Starts a broker and Spark, measures, stops both; `figures` hold what has been measured, whatever comes."""
     from tests.servers.kafka_broker import kafka_broker
 
-    figures = Figures(plan.bundles, [os.getloadavg()[0]])
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
         place = Path(folder)
         (place / "kafka").mkdir()
@@ -83,8 +96,6 @@ def run(plan: Plan) -> Figures:
             bench = Bench(spark, kafka, place, plan)
             for part in plan.parts:
                 getattr(bench, part)(figures)
-    figures.load.append(os.getloadavg()[0])
-    return figures
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,10 @@ class Bench:
                 job_query(TWO_PARTITIONS, self.spark, replace(two, shuffle_partitions=2)),
             ]
             fleet = self._fleet(self.plan.brokers)
-            figures.batches += in_turns(queries, job.topics.telemetry, fleet, mode.records, turns=self.plan.turns, batches=mode.batches)
+            before = figures.batches
+            for times in in_turns(queries, job.topics.telemetry, fleet, mode.records, turns=self.plan.turns, batches=mode.batches):
+                figures.batches = [*before, *times]
+                _say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
 
     def latencies(self, figures: Figures) -> None:
         """The job fed live, at every trigger."""
@@ -122,8 +136,8 @@ class Bench:
 
         for mode in self.plan.modes:
             for trigger_ms in self.plan.triggers_ms:
-                name = f"{'burst' if mode.burst else 'trickle'}-{trigger_ms}"
-                _say(f"latency, reports {'in bursts' if mode.burst else 'trickling in'}, trigger {trigger_ms} ms")
+                name = f"{mode.name}-{trigger_ms}"
+                _say(f"latency, {mode.name}, trigger {trigger_ms} ms")
                 job = replace(self._job(name), trigger_ms=trigger_ms)
                 fleet = self._fleet(self.plan.brokers)
                 figures.latencies.append(latency(self.spark, fleet, job, self.plan.seconds, mode.pass_seconds, burst=mode.burst))
@@ -134,7 +148,7 @@ class Bench:
         from benchmarks.kafka_memory import memory, state_size
 
         for brokers in self.plan.sizes:
-            _say(f"rounds of {brokers:,} brokers")
+            _say(f"rounds, memory and state of {brokers:,} brokers")
             job = self._job(f"rounds-{brokers}")
             figures.rounds.append(round_cost(self.spark, self._fleet(brokers), job, self.plan.passes))
             figures.memory.append(memory(self.spark, brokers, os.getpid()))
@@ -172,6 +186,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--seconds", type=float, metavar="S", help=f"for each latency, after a warm-up (default: {FULL.seconds:g})")
     options.add_argument("--turns", type=int, metavar="N", help=f"of job and pass-throughs on the same records (default: {FULL.turns})")
     options.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure; latencies are compared with batches (default: all)")
+    options.add_argument("--modes", nargs="+", choices=("trickle", "burst"), help="how reports come in (default: both)")
     options.add_argument("--quick", action="store_true", help="a small cluster and few repetitions: whether it works, not how fast")
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options

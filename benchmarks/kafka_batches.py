@@ -6,7 +6,7 @@ time, so that what else the machine does falls on all of them. The first micro-b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -31,8 +31,13 @@ class BatchTimes:
         return self.records * 1e3 / self.batch_ms.median
 
 
-def in_turns(queries: Sequence[Query], telemetry: str, fleet: Fleet, records: int, *, turns: int, batches: int) -> list[BatchTimes]:
-    """`turns` turns count, after one that does not, of `batches` micro-batches each, after one that does not."""
+def in_turns(
+    queries: Sequence[Query], telemetry: str, fleet: Fleet, records: int, *, turns: int, batches: int
+) -> Iterator[list[BatchTimes]]:
+    """`turns` turns count, after one that does not, of `batches` micro-batches each, after one that does not.
+
+    Yields all that has been measured after every turn that counts.
+    """
     taken: dict[str, list[float]] = {query.name: [] for query in queries}
     stream = passes(fleet)
     with Publisher(telemetry) as publisher:
@@ -42,6 +47,6 @@ def in_turns(queries: Sequence[Query], telemetry: str, fleet: Fleet, records: in
                 whole = [batch.took_ms for batch in query.drain() if batch.records == records]
                 if len(whole) != batches + 1:
                     raise AssertionError(f"{query.name} was to process {batches + 1} micro-batches of {records} records, not {len(whole)}")
-                if turn > 0:
-                    taken[query.name] += whole[1:]
-    return [BatchTimes(name, records, len(times), sample(times)) for name, times in taken.items()]
+                taken[query.name] += whole[1:] if turn > 0 else []
+            if turn > 0:
+                yield [BatchTimes(name, records, len(times), sample(times)) for name, times in taken.items()]

@@ -58,7 +58,8 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
 
     def drain() -> list[Batch]:
         progress: list[BatchProgress] = []
-        run_job(job, SETTINGS[STRATEGY], drain=True, on_progress=progress.append, session=spark)
+        if run_job(job, SETTINGS[STRATEGY], drain=True, on_progress=progress.append, session=spark).stopped_by != "drained":
+            raise KeyboardInterrupt
         return [Batch(one.records, one.took_ms) for one in progress]
 
     return Query(name, drain)
