@@ -29,7 +29,7 @@ from sinks.start import start_complaints
 from sinks.topic_uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
-from streaming.checkpoint import GUARD, SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import again_after_outages, again_while_passing, explain
 from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
@@ -175,7 +175,7 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
     outputs = OutputTopics(open_output(run.job), stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
-        check_workers(spark, run.folder / GUARD, stop.event)
+        check_workers(spark, run.job, run.folder, stop.event)
     listener = ProgressListener(report)
     spark.streams.addListener(listener)
     try:

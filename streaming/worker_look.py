@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +13,16 @@ _NEEDED = ("numpy", "msgspec", "orjson", "pandas", "pyarrow", "google.protobuf")
 
 
 class Seen(NamedTuple):
-    """The worker's host, the packages it lacks, and whether it sees the file it was asked for."""
+    """The worker's host, the packages it lacks, and those of the paths it was asked for that are not there."""
 
     host: str
     missing: tuple[str, ...]
-    sees_file: bool
+    unseen: tuple[str, ...]
 
 
-def look(file: str) -> Seen:
+def look(paths: Sequence[str]) -> Seen:
     """Run by a worker."""
-    return Seen(socket.gethostname(), tuple(_missing()), Path(file).is_file())
+    return Seen(socket.gethostname(), tuple(_missing()), tuple(path for path in paths if not Path(path).exists()))
 
 
 def _missing() -> Iterator[str]:

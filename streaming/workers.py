@@ -14,8 +14,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from sinks.topic_uri import parse_topic
 from strategies.errors import SettingsError
-from streaming.checkpoint import CODE, SPARK_LOG
+from streaming.checkpoint import CODE, GUARD, SPARK_LOG
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
 from streaming.shipping import SHIPPED, check_environment, python_name, write_zip
@@ -79,20 +80,23 @@ def send_code(session: SparkSession, folder: Path) -> None:
     sys.path[:] = before  # beside the driver, the zip would only hide the folder it was made of
 
 
-def check_workers(session: SparkSession, known: Path, stop: threading.Event, patience_s: float = _WORKERS_COME_S) -> None:
-    """Waits for the first worker, then asks whether all that are there have our packages and see the file `known`.
+def check_workers(
+    session: SparkSession, job: JobSettings, folder: Path, stop: threading.Event, patience_s: float = _WORKERS_COME_S
+) -> None:
+    """Waits for the first worker, then asks whether all that are there have our packages and see the places they read.
 
-    Raises JobError when none comes in `patience_s`, SettingsError with a complaint for each worker that lacks something. Returns early
-    when `stop` is set.
+    `folder`: the checkpoint. Raises JobError when none comes in `patience_s`, SettingsError with a complaint for each thing a worker
+    lacks. Returns early when `stop` is set.
     """
     if not _some_worker(session, stop, patience_s):
         return
-    file = str(known)
+    shared = _shared(job, folder)
+    paths = list(shared)
     try:
-        seen = session.sparkContext.parallelize(range(_LOOKS), _LOOKS).mapPartitions(lambda _: [look(file)]).collect()
+        seen = session.sparkContext.parallelize(range(_LOOKS), _LOOKS).mapPartitions(lambda _: [look(paths)]).collect()
     except (PySparkException, Py4JError) as error:
-        raise explain(error, known.with_name(SPARK_LOG)) from error
-    complaints = list(_complaints(set(seen), known))
+        raise explain(error, folder / SPARK_LOG) from error
+    complaints = list(_complaints(set(seen), shared))
     if complaints:
         raise SettingsError(complaints)
 
@@ -122,15 +126,24 @@ def _some_worker(session: SparkSession, stop: threading.Event, patience_s: float
     return False
 
 
-def _complaints(seen: Iterable[Seen], known: Path) -> Iterator[str]:
+def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
+    """What tasks read: path → the setting that names it. Nothing that is not here either."""
+    telemetry = parse_topic(job.topics.telemetry)
+    places = {str(folder / GUARD): "job.checkpoint", job.signing.key_file: "signing.key_file"}
+    if telemetry.scheme == "file":
+        places[str(telemetry.folder)] = "topics.telemetry"
+    return {path: setting for path, setting in places.items() if path and Path(path).exists()}
+
+
+def _complaints(seen: Iterable[Seen], shared: Mapping[str, str]) -> Iterator[str]:
     for one in sorted(seen):
         if one.missing:
             yield (
                 f"job.environment: the Python of worker {one.host} has no {', '.join(one.missing)}: pack what it needs with "
                 "`rebalancer ship FILE.tar.gz` and name the file as job.environment, or install the same packages there"
             )
-        if not one.sees_file:
+        for path in one.unseen:
             yield (
-                f"job.checkpoint: worker {one.host} does not see {known}: name a folder that the driver and all workers share under "
-                "the same path (NFS, say)"
+                f"{shared[path]}: worker {one.host} does not see {path}: it must be there under the same path as here (a folder that the "
+                "driver and all workers share; a copy will do for a key)"
             )

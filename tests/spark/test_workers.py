@@ -37,19 +37,19 @@ def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
 def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
     """A session of this machine has no workers but itself."""
     with pytest.raises(JobError, match=r"no worker of local.* took the job within 0 s: look at the master's page"):
-        check_workers(spark, tmp_path / "rebalancer.json", threading.Event(), patience_s=0)
+        check_workers(spark, CLUSTER, tmp_path, threading.Event(), patience_s=0)
 
 
 def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
     stopped = threading.Event()
     stopped.set()
-    check_workers(spark, tmp_path / "rebalancer.json", stopped)
+    check_workers(spark, CLUSTER, tmp_path, stopped)
 
 
-def test_a_worker_says_what_it_has(tmp_path: Path) -> None:
+def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "rebalancer.json").touch()
-    assert look(str(tmp_path / "rebalancer.json"))[1:] == ((), True)
-    assert not look(str(tmp_path / "elsewhere.json")).sees_file
+    here, elsewhere = str(tmp_path / "rebalancer.json"), str(tmp_path / "elsewhere.json")
+    assert look([here, elsewhere])[1:] == ((), (elsewhere,))
 
 
 @pytest.mark.parametrize(
