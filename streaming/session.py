@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from strategies.errors import RebalancerError
 from streaming.connector import connector_settings
 from streaming.settings import JobSettings, uses_kafka
-from streaming.workers import is_local, send_code, worker_environment, worker_settings
+from streaming.workers import check_master, is_local, send_code, worker_environment, worker_settings
 
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -34,8 +34,9 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
     """A session whose Java side prints to `spark_log`, never to our standard output or error.
 
     `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open as long as the Java side lives.
-    Raises SparkStartError.
+    Raises SparkStartError, JobError, SettingsError.
     """
+    check_master(job.master)
     conf = SparkConf(loadDefaults=True)
     for key, value in {**_process_settings(job, short), **query_settings(job), **worker_settings(job), **_jars(job)}.items():
         conf.set(key, value)

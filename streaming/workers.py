@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -27,11 +28,21 @@ _PROJECT = Path(__file__).resolve().parents[1]
 _UNPACKED = "rebalancer-environment"
 _WORKERS_COME_S = 120.0
 _LOOKS = 8
+_MASTER_ANSWERS_S = 10.0
 
 
 def is_local(master: str) -> bool:
     """Whether the workers are threads and processes of this machine."""
     return master.startswith("local")
+
+
+def check_master(master: str) -> None:
+    """Asks a standalone master whether it is there; Spark itself would try for a minute and not say why. Raises JobError."""
+    if not master.startswith("spark://"):
+        return
+    refusals = [_refusal(address) for address in master.removeprefix("spark://").split(",")]
+    if all(refusals):
+        raise JobError(f"job.master: nobody answers at {master} ({'; '.join(refusals)}): check the address, and that the master runs")
 
 
 def worker_settings(job: JobSettings) -> Mapping[str, str]:
@@ -99,6 +110,16 @@ def check_workers(
     complaints = list(_complaints(set(seen), shared))
     if complaints:
         raise SettingsError(complaints)
+
+
+def _refusal(address: str) -> str:
+    """Why there is no connection to host:port; empty when there is one."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _MASTER_ANSWERS_S).close()
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def _unpacked(archive: str) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -14,7 +15,8 @@ from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
 from streaming.shipping import python_name
 from streaming.worker_look import look
-from streaming.workers import check_workers, worker_environment, worker_settings
+from streaming.workers import check_master, check_workers, worker_environment, worker_settings
+from tests.servers.jvm import free_ports
 
 pytestmark = pytest.mark.spark
 CLUSTER = JobSettings(master="spark://master:7077")
@@ -32,6 +34,21 @@ def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
     assert worker_environment(shipped, {"PYSPARK_PYTHON": "/opt/python"})["PYSPARK_PYTHON"] == "/opt/python"
     assert worker_environment(CLUSTER, {})["PYSPARK_PYTHON"] == sys.executable
     assert worker_environment(shipped, {"PATH": "/usr/bin"})["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_a_master_that_is_not_there_is_told_at_once() -> None:
+    nobody, *_ = free_ports(1)
+    with pytest.raises(JobError, match=rf"nobody answers at spark://127\.0\.0\.1:{nobody} \(.*refused\): check the address"):
+        check_master(f"spark://127.0.0.1:{nobody}")
+    with pytest.raises(JobError, match="nobody answers at spark://nonsense"):
+        check_master("spark://nonsense")
+
+
+def test_of_several_masters_one_is_enough() -> None:
+    nobody, *_ = free_ports(1)
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        check_master(f"spark://127.0.0.1:{nobody},127.0.0.1:{master.getsockname()[1]}")
+    check_master("local[2]")
 
 
 def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
