@@ -5,12 +5,14 @@ Linters read the files, and the commands of the containers are run on this machi
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from cli.settings.load import load
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
 
@@ -68,6 +70,15 @@ def test_only_the_image_of_the_job_holds_java_and_spark() -> None:
     assert "jre" not in executor
     assert "requirements/executor.lock" in executor
     assert "pyspark==" not in (ROOT / "requirements/executor.lock").read_text("utf-8")
+
+
+def test_the_image_of_the_job_holds_the_kafka_connector_where_its_settings_look() -> None:
+    text = (ROOT / "docker/job.Dockerfile").read_text("utf-8")
+    (fetched,) = re.findall(r"rebalancer jars fetch (\S+)", text)
+    (looked,) = re.findall(r"REBALANCER_JARS__FOLDER=(\S+)", text)
+    assert fetched == looked
+    assert load(None, {"REBALANCER_JARS__FOLDER": looked}).job.jars.folder == fetched
+    assert unknown_options(("rebalancer", "jars", "fetch", fetched), positions=3) == []
 
 
 def test_services_are_pinned_and_watched() -> None:
