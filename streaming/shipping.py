@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
 
@@ -76,6 +77,11 @@ def write_environment(target: Path) -> Manifest:
             part.unlink()
         raise SettingsError([f"{target} cannot be written ({error.strerror}); name another place"]) from error
     return manifest
+
+
+def archive_here(named: str) -> Path | None:
+    """The file that a setting names; None for one that lies elsewhere, or none at all."""
+    return Path(named.removeprefix("file://")).absolute() if named and urlsplit(named).scheme in ("", "file") else None
 
 
 def check_environment(file: Path) -> None:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -20,7 +19,7 @@ from strategies.errors import SettingsError
 from streaming.checkpoint import CODE, GUARD, SPARK_LOG
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
-from streaming.shipping import SHIPPED, check_environment, python_name, write_zip
+from streaming.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
 from streaming.worker_look import Seen, look
 
 _PROJECT = Path(__file__).resolve().parents[1]
@@ -49,12 +48,11 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
     """Settings with which workers unpack the archive of packages, where there is one. Raises SettingsError for one that does not fit."""
     if is_local(job.master) or not job.environment:
         return {}
-    scheme = urlsplit(job.environment).scheme
-    if scheme in ("", "file"):
-        archive = Path(job.environment.removeprefix("file://")).absolute()
-        check_environment(archive)
-        return _unpacked(f"file://{archive}")
-    return _unpacked(job.environment)
+    archive = archive_here(job.environment)
+    if archive is None:
+        return _unpacked(job.environment)
+    check_environment(archive)
+    return _unpacked(f"file://{archive}")
 
 
 def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) -> Mapping[str, str]:

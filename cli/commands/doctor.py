@@ -54,6 +54,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
     findings += [environment.check_java(os.environ), environment.check_python(os.environ, job), environment.check_pyspark()]
     if spark_start and all(finding.status != "fail" for finding in findings[-3:]):
         findings.append(environment.check_spark_start(job))
+    findings += environment.check_shipped(job)
     if settings is not None:
         findings += [
             places.check_disk(job),

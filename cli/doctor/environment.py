@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from cli.doctor.finding import Finding, ok
-from strategies.errors import RebalancerError
+from strategies.errors import RebalancerError, SettingsError
 from streaming.settings import JobSettings
+from streaming.shipping import archive_here, check_environment, python_name
 
 OLDEST_JAVA = 17
 PYSPARK = "4.2"
@@ -66,6 +67,18 @@ def check_python(environment: Mapping[str, str], job: JobSettings) -> Finding:
     if version != ours:
         return Finding("python", "fail", f"PYSPARK_PYTHON={theirs} is Python {version}, this is {ours}", f"point it at a Python {ours}")
     return ok("python", f"Python {ours}, workers: {theirs}")
+
+
+def check_shipped(job: JobSettings) -> list[Finding]:
+    """The archive of packages for workers elsewhere, where there is one on this machine: does it fit what is installed here?"""
+    archive = archive_here(job.environment)
+    if archive is None or job.master.startswith("local"):
+        return []
+    try:
+        check_environment(archive)
+    except SettingsError as error:
+        return [Finding("packages", "fail", error.complaints[0], f"rebalancer ship {archive}")]
+    return [ok("packages", f"{archive} holds what is installed here, for workers with {python_name()}")]
 
 
 def check_pyspark() -> Finding:

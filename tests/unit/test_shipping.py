@@ -7,12 +7,15 @@ import json
 import sys
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from cli.doctor.environment import check_shipped
 from strategies.errors import SettingsError
+from streaming.settings import JobSettings
 from streaming.shipping import check_environment, needed_distributions, python_name, read_manifest, write_environment
 from tests.unit.command_line import rebalancer
 
@@ -79,3 +82,12 @@ def test_an_archive_has_a_suffix_that_spark_unpacks_and_a_place_that_can_be_writ
 
 def test_the_workers_python_is_named_by_its_minor_version() -> None:
     assert python_name() == f"python{HERE}"
+
+
+def test_doctor_compares_the_archive_before_it_is_used(tmp_path: Path) -> None:
+    job = JobSettings(master="spark://master:7077", environment=str(archive(tmp_path)))
+    assert [finding.status for finding in check_shipped(job)] == ["ok"]
+    archive(tmp_path, numpy="1.0")
+    (finding,) = check_shipped(job)
+    assert (finding.status, finding.remedy) == ("fail", f"rebalancer ship {tmp_path}/environment.tar.gz")
+    assert check_shipped(replace(job, master="local[2]")) == check_shipped(replace(job, environment="https://files.example/e.tar.gz")) == []
