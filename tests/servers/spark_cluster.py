@@ -41,13 +41,14 @@ class SparkProcess:
 
     def start(self) -> None:
         """Returns when the log says that it is ready."""
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
+        told = self._log.stat().st_size if self._log.exists() else 0
         command = [*dying_with_us(), str(Path(pyspark.__file__).parent / "bin/spark-class"), *self.words]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=self._environment(), start_new_session=True
             )
-        eventually(self._is_ready, _READY_S, f"{self.name} was not ready in time, see {self._log}")
+        eventually(lambda: self._is_ready(told), _READY_S, f"{self.name} was not ready in time, see {self._log}")
 
     def kill(self) -> int:
         """SIGKILL to the process and to all that it has started; how many processes that were."""
@@ -74,6 +75,10 @@ class SparkProcess:
                         found.add(int(entry.name))
         return found
 
+    def python_seconds(self) -> float:
+        """CPU time of the Python processes of its executors: who decides has the most."""
+        return sum(_cpu_seconds(pid) for pid in self.started())
+
     @property
     def _log(self) -> Path:
         return self.folder / "process.log"
@@ -89,11 +94,21 @@ class SparkProcess:
         }
         return {**inherited, **self.environment, **own}
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self, told: int) -> bool:
         assert self._process is not None
-        text = self._log.read_text(errors="replace")
+        text = self._log.read_bytes()[told:].decode(errors="replace")
         assert self._process.poll() is None, f"{self.name} ended by itself: {text[-2000:]}"
         return self.ready in text
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a Python process; nothing of any other, nor of one that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    name, figures = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+    return (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK") if name.startswith("python") else 0.0
 
 
 @dataclass(frozen=True)
