@@ -20,9 +20,9 @@ installed() {
     if works "$path"; then echo "$path"; return 0; fi
   done
   for path in "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" "/Applications/Chromium.app/Contents/MacOS/Chromium" \
-    "$HOME"/.cache/ms-playwright/chromium*-*/chrome-linux*/{chrome,headless_shell} \
-    "$HOME"/.cache/ms-playwright/chromium*-*/chrome-headless-shell-linux*/chrome-headless-shell \
-    "$HOME"/Library/Caches/ms-playwright/chromium-*/chrome-mac*/*.app/Contents/MacOS/*; do
+    "${HOME:-}"/.cache/ms-playwright/chromium*-*/chrome-linux*/{chrome,headless_shell} \
+    "${HOME:-}"/.cache/ms-playwright/chromium*-*/chrome-headless-shell-linux*/chrome-headless-shell \
+    "${HOME:-}"/Library/Caches/ms-playwright/chromium-*/chrome-mac*/*.app/Contents/MacOS/*; do
     if works "$path"; then echo "$path"; return 0; fi
   done
   return 1
