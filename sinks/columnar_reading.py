@@ -37,7 +37,7 @@ class _Handle:
 
     def __init__(self, path: Path) -> None:
         _, parquet = pyarrow_and_parquet()
-        self._file = parquet.ParquetFile(path, memory_map=True, read_dictionary=list(REPEATED))
+        self._file = parquet.ParquetFile(path, read_dictionary=list(REPEATED))
         self._lock = Lock()
 
     @property
