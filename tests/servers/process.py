@@ -53,7 +53,7 @@ class Process:
     def last_line(self) -> str:
         return self.said.rstrip().rpartition("\n")[2]
 
-    def wait_until(self, true: Callable[[], bool], seconds: float = 120) -> None:
+    def wait_until(self, true: Callable[[], bool], seconds: float = 300) -> None:
         """Looks often; the process has to live meanwhile."""
         deadline = time.monotonic() + seconds
         while not true():
@@ -62,16 +62,16 @@ class Process:
             assert time.monotonic() < deadline, f"it did not happen in time: {self.said[-2000:]}"
             time.sleep(0.02)
 
-    def wait_for(self, words: str, seconds: float = 120) -> None:
+    def wait_for(self, words: str, seconds: float = 300) -> None:
         """Until it has said this."""
         self.wait_until(lambda: words in self.said, seconds)
 
-    def ended(self, seconds: float = 120) -> int:
+    def ended(self, seconds: float = 300) -> int:
         """Waits for its end; the exit code."""
         assert self._process is not None
         return self._process.wait(seconds)
 
-    def stop(self, seconds: float = 120) -> int:
+    def stop(self, seconds: float = 300) -> int:
         """Asks for an end; the exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
