@@ -17,6 +17,8 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 LARGEST_REQUEST_BYTES = 64 * 2**20
 #: The first connection: what has not worked by then will not.
 _BOOTSTRAP_MS = 10_000
+#: So soon a broker that is back is noticed.
+_LONGEST_PAUSE_MS = 5_000
 _MODULES = {"PLAIN": "plain.PlainLoginModule"}
 _SCRAM_MODULE = "scram.ScramLoginModule"
 
@@ -67,6 +69,7 @@ class KafkaAccess:
             "security_protocol": settings.security_protocol,
             "request_timeout_ms": settings.timeout_ms,
             "bootstrap_timeout_ms": min(settings.timeout_ms, _BOOTSTRAP_MS),
+            "reconnect_backoff_max_ms": _LONGEST_PAUSE_MS,
         }
         if self.sasl and self.password is not None:
             found |= {"sasl_mechanism": settings.mechanism, "sasl_plain_username": settings.username}

@@ -70,7 +70,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
 
         told = sum(json.loads(value)["kind"] == "outcome" for value in values(control.uri("telemetry")))
         assert told == 2
-        eventually(lambda: record.said.endswith(" records\n"), 30, "the recording does not go on")
+        eventually(lambda: record.said.endswith(" records\n"), 180, "the recording does not go on")
         own_kafka.delete_topic("out-telemetry")
         own_kafka.delete_topic("out-commands")
         for process, topic in ((collect, "telemetry"), (record, "telemetry"), (execute, "commands")):
