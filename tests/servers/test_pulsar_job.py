@@ -1,0 +1,96 @@
+"""The streaming job from Pulsar to Pulsar: the bytes of the plain replay, whatever the number of partitions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import SinkError
+from streaming.settings import JobSettings, Topics
+from streaming.written import KINDS
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.pulsar_topics import put, values
+from tests.servers.test_kafka_job import TOPICS, by_cluster, drain, replayed
+from tests.spark.test_job import Running, eventually
+from tests.spark.workshop import eager, recording, uneven
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark]
+
+
+def topics(pulsar: PulsarCluster, name: str, partitions: int = 0) -> Topics:
+    """Topics of one test, in a namespace of its own."""
+    return Topics(**{topic: pulsar.topic(f"job/{name}/{topic}", partitions) for topic in TOPICS})
+
+
+@pytest.mark.parametrize("partitions", [0, 4])
+def test_a_recording_gives_the_bytes_of_the_plain_replay(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path, partitions: int
+) -> None:
+    lines, engine = recording("modular-broker-killed"), eager()
+    places = topics(pulsar, f"recording-{partitions}", partitions)
+    put(pulsar, places.telemetry, lines)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=50)
+    progress = drain(spark, job, engine)
+    expected = replayed(lines, engine)
+    assert len(expected["commands"]) > 0
+    assert {kind: values(pulsar, getattr(places, kind)) for kind in KINDS} == {**expected}
+    assert sum(batch.records for batch in progress) == len(lines)
+    assert max(batch.records for batch in progress) == 50
+
+
+def test_ten_clusters_in_four_partitions_each_decide_as_alone(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+    clusters = {f"cluster-{i}": uneven(5, f"cluster-{i}") for i in range(10)}
+    places, engine = topics(pulsar, "ten", 4), eager()
+    put(pulsar, places.telemetry, [line for together in zip(*clusters.values(), strict=True) for line in together])
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=37, shuffle_partitions=2)
+    drain(spark, job, engine)
+    published = {kind: by_cluster(values(pulsar, getattr(places, kind))) for kind in ("commands", "rounds")}
+    for cluster, lines in clusters.items():
+        expected = replayed(lines, engine)
+        assert (published["commands"][cluster], published["rounds"][cluster]) == (expected["commands"], expected["rounds"])
+        assert expected["commands"]
+
+
+def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejected(
+    spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path
+) -> None:
+    places, engine, lines = topics(pulsar, "restart"), eager(), uneven(6)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, max_records_per_batch=3)
+    put(pulsar, places.telemetry, lines[:10])
+    with Running(spark, job, engine):
+        put(pulsar, places.telemetry, [b"nonsense"], batch=1)
+        eventually(lambda: len(values(pulsar, places.rejected)) == 1)
+    put(pulsar, places.telemetry, lines[10:])
+    drain(spark, job, engine)
+    expected = replayed(lines, engine)
+    assert {kind: values(pulsar, getattr(places, kind)) for kind in ("commands", "rounds")} == {
+        kind: expected[kind] for kind in ("commands", "rounds")
+    }
+    (rejected,) = [json.loads(value) for value in values(pulsar, places.rejected)]
+    assert (rejected["topic"], rejected["partition"]) == (places.telemetry, 0)
+
+
+def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+    places, engine, lines = topics(pulsar, "lost"), eager(), uneven(6)
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places)
+    put(pulsar, places.telemetry, lines[:8])
+    drain(spark, job, engine)
+    put(pulsar, places.telemetry, lines[8:12])
+    pulsar.forget(places.telemetry)
+    put(pulsar, places.telemetry, lines[12:])
+    eventually(lambda: trimmed(pulsar, places.telemetry) == lines[12:])
+    with pytest.raises(SinkError, match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false"):
+        drain(spark, job, engine)
+    drain(spark, replace(job, pulsar=PulsarSettings(fail_on_data_loss=False)), engine)
+    assert values(pulsar, places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
+
+
+def trimmed(cluster: PulsarCluster, uri: str) -> list[bytes]:
+    """What is left when the broker has deleted what nothing keeps."""
+    cluster.trim(uri)
+    return values(cluster, uri)

@@ -1,0 +1,197 @@
+"""Pulsar topics outside Spark, on real brokers: what was not acknowledged comes again, all that is there is read, errors are sentences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from cli.doctor.places import check_topics
+from cli.settings.load import load
+from sinks.file_topic import TopicRecord
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topics import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
+from strategies.errors import PublishRejected, PublishTimeout, SinkError
+from tests.control_topic import TOPICS
+from tests.servers.jvm import free_ports
+from tests.servers.pulsar_cluster import PulsarCluster, token_of
+from tests.servers.pulsar_topics import put, values
+from tests.spark.workshop import uneven
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+HASTY = TopicAccess(pulsar=PulsarSettings(deadline_ms=2_000, connect_timeout_ms=1_000))
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
+    """Opens the consumer of a group; the one before is closed, as if its process had ended."""
+    made: list[Consumer] = []
+
+    def opening(uri: str) -> Consumer:
+        for one in made:
+            one.close()
+        made[:] = [open_consumer(uri, "workers", tmp_path)]
+        return made[0]
+
+    yield opening
+    for one in made:
+        one.close()
+
+
+def test_what_was_not_committed_comes_again(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+    uri, lines = pulsar.topic("topics/consumer/committed"), uneven(3)
+    put(pulsar, uri, lines, batch=1)
+    first = opened(uri)
+    records = [*first.poll(4, 5), *first.poll(4, 5)]
+    assert [record.value for record in records] == lines[: len(records)]
+    first.commit(records[2])
+    assert [record.value for record in opened(uri).poll(3, 5)] == lines[3:6]
+
+
+def test_of_an_entry_of_several_messages_all_come_again(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+    """The broker counts entries; whoever carries out commands remembers for himself."""
+    uri, lines = pulsar.topic("topics/consumer/entries"), uneven(3)
+    put(pulsar, uri, lines, batch=4)
+    first = opened(uri)
+    records = first.poll(6, 5)
+    first.commit(records[5])
+    assert [record.value for record in opened(uri).poll(3, 5)] == lines[4:7]
+
+
+def test_a_commit_covers_all_partitions_up_to_its_record(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+    uri = pulsar.topic("topics/consumer/several", 4)
+    put(pulsar, uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)], batch=1)
+    first = opened(uri)
+    seen: list[TopicRecord] = []
+    while len(seen) < 30 and (records := first.poll(10, 1)):
+        seen += records
+        first.commit(records[-1])
+    rest = opened(uri)
+    while records := rest.poll(10, 0.5):
+        seen += records
+    assert sorted(record.value for record in seen) == sorted(values(pulsar, uri))
+    assert len({record.position for record in seen}) == len(seen) == 64
+
+
+def test_a_second_process_of_a_group_is_turned_away(pulsar: PulsarCluster, opened: Callable[[str], Consumer], tmp_path: Path) -> None:
+    uri = pulsar.topic("topics/consumer/busy")
+    opened(uri)
+    with pytest.raises(SinkError, match=r"another process"):
+        open_consumer(uri, "workers", tmp_path, access=HASTY)
+
+
+def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster) -> None:
+    uri = pulsar.topic("topics/publisher/keys", 4)
+    with closing(open_publisher(uri)) as publisher:
+        for number in range(300):
+            publisher.publish(f"cluster-{number % 7}", b"%d" % number)
+        publisher.flush()
+    with closing(open_reader(uri)) as reader:
+        records = list(iter_all(reader.read))
+    by_partition: dict[int, list[int]] = {}
+    for record in records:
+        by_partition.setdefault(record.position.partition, []).append(int(record.value))
+    assert sorted(number for numbers in by_partition.values() for number in numbers) == list(range(300))
+    homes = {number % 7: partition for partition, numbers in by_partition.items() for number in numbers}
+    for partition, numbers in by_partition.items():
+        for key in {number % 7 for number in numbers}:
+            assert homes[key] == partition
+            assert [number for number in numbers if number % 7 == key] == list(range(key, 300, 7))
+    assert len(set(homes.values())) > 1
+
+
+def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(pulsar: PulsarCluster, tmp_path: Path) -> None:
+    uri, lines = pulsar.topic("topics/reader/recorded"), uneven(5)
+    put(pulsar, uri, lines)
+    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
+    assert copied.json["clusters"] == live.json["clusters"]
+    assert live.json["records"] == len(lines)
+
+
+def test_an_empty_topic_is_read_at_once(pulsar: PulsarCluster) -> None:
+    with closing(open_reader(pulsar.topic("topics/reader/empty", 2))) as reader:
+        assert reader.read() == []
+
+
+def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: PulsarCluster) -> None:
+    noise = json.dumps([str(hash((number, "noise"))) for number in range(700_000)]).encode()
+    with closing(open_publisher(pulsar.topic("topics/publisher/large"))) as publisher:
+        with pytest.raises(PublishRejected, match=r"maxMessageSize"):
+            publish(publisher.publish, publisher.flush, noise)
+        publish(publisher.publish, publisher.flush, b"{}")
+
+
+def test_a_missing_namespace_and_a_silent_port_are_told(pulsar: PulsarCluster, tmp_path: Path) -> None:
+    with pytest.raises(SinkError, match=r"nowhere/at/all: there is no such topic"):
+        open_publisher(f"{pulsar.service_url}/nowhere/at/all")
+    with pytest.raises(PublishTimeout, match=r"does not accept connections"):
+        open_consumer(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x", "g", tmp_path, access=HASTY)
+
+
+def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(guarded_pulsar: PulsarCluster, tmp_path: Path) -> None:
+    uri = guarded_pulsar.topic("topics/guarded/telemetry")
+    put(guarded_pulsar, uri, uneven(2))
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text(token_of("admin"))
+    wrong.write_text(token_of("admin")[:-6] + "AAAAAA")
+    done = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={right}", "--json")
+    assert (done.code, done.json["records"]) == (exits.OK, len(uneven(2)))
+    failed = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={wrong}", "--set", "pulsar.deadline_ms=5000")
+    assert failed.code == exits.ERROR
+    assert failed.err.count("error:") == 1
+    assert "pulsar.token_file" in failed.err
+    assert wrong.read_text() not in failed.err + failed.out
+    assert failed.out == ""
+
+
+def test_a_job_that_is_not_let_in_says_so_before_spark_starts(guarded_pulsar: PulsarCluster, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(token_of("admin")[:-6] + "AAAAAA")
+    uris = {name: guarded_pulsar.topic(f"topics/locked/{name}") for name in TOPICS}
+    words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
+    given = {"pulsar.token_file": tmp_path / "token", "pulsar.deadline_ms": 5000, "job.checkpoint": tmp_path / "checkpoint"}
+    words += [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
+    done = rebalancer("run", "--drain", *words)
+    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (exits.ERROR, 1, True)
+    assert (tmp_path / "token").read_text() not in done.err + done.out
+
+
+def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(pulsar: PulsarCluster, tmp_path: Path) -> None:
+    pulsar.namespace("topics/made", 4)
+    uris = {name: f"{pulsar.service_url}/topics/made/{name}" for name in TOPICS}
+    given = {
+        **{f"topics.{name}": uri for name, uri in uris.items()},
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": f"http://{pulsar.brokers[0]}",
+    }
+    words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
+    made = [rebalancer("topics", "create", "--partitions", "2", *words, "--json").json["topics"] for _ in range(2)]
+    assert [[one["created"] for one in some] for some in made] == [[True] * 5, [False] * 5]
+    job = load(flags=words[1::2]).job
+    kept = [finding for finding in check_topics(job) if finding.status == "ok"]
+    assert len(kept) == 4
+    assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
+    forgetful = replace(job.topics, rounds=pulsar.topic("topics/forgetful/rounds"))
+    pulsar.forget(forgetful.rounds)
+    missing = replace(forgetful, commands=f"{pulsar.service_url}/topics/made/never-made")
+    found = {finding.check: finding for finding in check_topics(replace(job, topics=missing))}
+    assert (found["topic rounds"].status, found["topic commands"].status) == ("fail", "fail")
+    assert "keeps no records" in found["topic rounds"].text
+    assert "topics create" in found["topic commands"].remedy
+
+
+def iter_all(read: Callable[[], object]) -> Iterator[TopicRecord]:
+    while records := read():
+        yield from records  # type: ignore[misc]
+
+
+def publish(publishing: Callable[[str, bytes], None], flush: Callable[[], None], value: bytes) -> None:
+    publishing("c", value)
+    flush()
