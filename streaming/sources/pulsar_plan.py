@@ -21,6 +21,8 @@ DELETED = (
 #: A partition gives at most so many records before the next one has its turn.
 _TURN = 100
 _LOOK_EVERY_S = 0.001
+#: No message of an entry comes behind it.
+_LAST_IN_ENTRY = 2**12 - 1
 #: How often it is asked whether a topic has more partitions.
 _PARTITIONS_EVERY_S = 30.0
 
@@ -159,8 +161,8 @@ class PulsarPlanner:
         first = None if moment is None else self._link.since(name, moment)
         if first is None:
             return self._link.last(name)
-        # A moment leads to the beginning of an entry; behind the entry before it, which need not be there.
-        return MessageId(first.ledger, first.entry - 1, -1)
+        # A moment leads to the beginning of an entry: all of the entry before it, should there be one, is left out.
+        return MessageId(first.ledger, first.entry - 1, _LAST_IN_ENTRY if first.entry else -1)
 
     def _go_to(self, number: int, place: Place) -> None:
         reader = self._readers.get(number)
