@@ -13,12 +13,14 @@ from tests.servers.jvm import keytool
 #: Of stores that exist for tests only.
 PASSWORD = "changeit"
 _DAYS = "3650"
-_EXTENSIONS = ("-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc=ca:true", "-ext", "ku=digitalSignature,keyEncipherment,keyCertSign")
+#: Kafka's address, and those of the Pulsar cluster that has TLS listeners.
+_HOSTS = "ip:127.0.0.1,dns:localhost,ip:127.0.42.1,ip:127.0.42.2,ip:127.0.42.3"
+_EXTENSIONS = ("-ext", f"san={_HOSTS}", "-ext", "bc=ca:true", "-ext", "ku=digitalSignature,keyEncipherment,keyCertSign")
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """`ca`: what clients trust; `client_cert`, `client_key`: what a client shows, PEM (None without openssl)."""
+    """`ca`: what clients trust, which is the broker's own certificate; `client_cert`: what a client shows; PEM. Keys need openssl."""
 
     folder: Path
 
@@ -35,6 +37,10 @@ class Certificates:
         return self.folder / "broker.pem"
 
     @property
+    def broker_key(self) -> Path:
+        return self.folder / "broker.key"
+
+    @property
     def client_cert(self) -> Path:
         return self.folder / "client.pem"
 
@@ -45,7 +51,7 @@ class Certificates:
 
 def certificates(cache: Path) -> Certificates:
     """Those of the cache, made if they are not there."""
-    kept = cache / "certificates"
+    kept = cache / "certificates-2"
     if not kept.exists():
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             _make(Certificates(Path(folder)))
@@ -63,9 +69,10 @@ def _make(made: Certificates) -> None:
         _key_pair(made.folder, name)
     keytool("-importcert", "-noprompt", "-alias", "client", "-file", str(made.client_cert), *_store(made.trusted_store))
     if shutil.which("openssl"):
-        command = ["openssl", "pkcs12", "-in", str(made.folder / "client.p12"), "-nodes", "-nocerts", "-passin", f"pass:{PASSWORD}"]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        made.client_key.write_text(text[text.index("-----BEGIN") :], "utf-8")
+        for key in (made.broker_key, made.client_key):
+            command = ["openssl", "pkcs12", "-in", str(key.with_suffix(".p12")), "-nodes", "-nocerts", "-passin", f"pass:{PASSWORD}"]
+            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            key.write_text(text[text.index("-----BEGIN") :], "utf-8")
 
 
 def _key_pair(folder: Path, name: str) -> None:

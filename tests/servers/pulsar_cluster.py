@@ -9,11 +9,14 @@ import hmac
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import pytest
+
 from sinks.pulsar_settings import PulsarSettings
+from tests.servers.certificates import Certificates, certificates
 from tests.servers.jvm import HERE, Program, Server, free_ports
 
 if TYPE_CHECKING:
@@ -39,6 +42,15 @@ _OPEN = (
 
 
 @dataclass(frozen=True)
+class Tls:
+    """Listeners that the same brokers have beside the plain ones: their ports, equal for all, and what to trust."""
+
+    web: int
+    binary: int
+    ca: Path
+
+
+@dataclass(frozen=True)
 class PulsarCluster:
     """A running cluster. `brokers`: their ids, host:port of the web service; `service_url`: for clients."""
 
@@ -46,6 +58,7 @@ class PulsarCluster:
     brokers: tuple[str, ...]
     service_url: str
     guarded: bool
+    tls: Tls | None = None
 
     def settings(self, folder: Path, token: str | None = None) -> PulsarSettings:
         """How our programs reach it. A guarded cluster is shown a token from a file in `folder`: the administrator's, or the one given."""
@@ -54,6 +67,15 @@ class PulsarCluster:
             (folder / "token").write_text(shown, "utf-8")
         urls = ",".join(f"http://{broker}" for broker in self.brokers)
         return PulsarSettings(CLUSTER, urls, "" if shown is None else str(folder / "token"))
+
+    def secure(self, folder: Path) -> PulsarSettings:
+        """The same by TLS."""
+        if self.tls is None:
+            pytest.skip("the listeners with TLS need keys that openssl makes; install it")
+        host = self.brokers[0].rpartition(":")[0]
+        return replace(
+            self.settings(folder), admin_urls=f"https://{host}:{self.tls.web}", tls_port=self.tls.web, tls_ca_file=str(self.tls.ca)
+        )
 
     def put(self, path: str, body: object) -> None:
         """Makes something by the admin API, as an administrator would."""
@@ -122,23 +144,24 @@ class PulsarCluster:
 def pulsar_cluster(folder: Path, manager: Manager = "modular", *, brokers: int = 3, guarded: bool = False) -> Iterator[PulsarCluster]:
     """A cluster that is ready; killed at the end, and of its folder only the log and the configuration stay.
 
-    `guarded`: everybody must show a token, see `token_of`.
+    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS.
     """
-    zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
+    zookeeper, bookie, web_tls, binary_tls, *ports = free_ports(4 + 2 * brokers)
+    made = certificates(PULSAR.cache) if guarded else None
+    tls = None if made is None or not made.broker_key.exists() else Tls(web_tls, binary_tls, made.ca)
+    security = (token_settings() if guarded else {}) | (_secured(tls, made) if tls is not None and made is not None else {})
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
     files = []
     for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
         files.append(folder / f"{host}.conf")
         settings = broker_settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
-        files[-1].write_text(
-            "".join(f"{key}={value}\n" for key, value in (settings | (token_settings() if guarded else {})).items()), "utf-8"
-        )
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | security).items()), "utf-8")
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
     server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options())
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))
     try:
         server.start()
-        yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded)
+        yield PulsarCluster(server, ids, f"pulsar://{hosts[0]}:{ports[brokers]}", guarded, tls)
     finally:
         server.stop()
         clear(folder, {server.log, *files})
@@ -200,6 +223,16 @@ def token_settings() -> dict[str, str]:
         "tokenSecretKey": f"data:;base64,{base64.b64encode(_KEY).decode()}",
         "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
         "brokerClientAuthenticationParameters": f"token:{token_of('admin')}",
+    }
+
+
+def _secured(tls: Tls, made: Certificates) -> dict[str, str]:
+    return {
+        "webServicePortTls": str(tls.web),
+        "brokerServicePortTls": str(tls.binary),
+        "tlsCertificateFilePath": str(made.ca),
+        "tlsKeyFilePath": str(made.broker_key),
+        "tlsTrustCertsFilePath": str(made.ca),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from sinks.pulsar_admin import PulsarAdmin
@@ -17,6 +17,9 @@ from tests.unit.command_line import Answer, rebalancer
 
 if TYPE_CHECKING:
     import pulsar
+
+
+_DEFAULTS = PulsarSettings()
 
 
 @dataclass(frozen=True)
@@ -89,15 +92,19 @@ def traffic(used: Bundles) -> Iterator[None]:
 
 def words(settings: PulsarSettings) -> list[str]:
     """Settings for a command line."""
-    given = {"cluster": settings.cluster, "admin_urls": settings.admin_urls, "token_file": settings.token_file}
+    given = {name: value for name, value in asdict(settings).items() if value != getattr(_DEFAULTS, name)}
     return [word for name, value in given.items() for word in ("--set", f"pulsar.{name}={value}")]
 
 
-def execute(settings: PulsarSettings, control: Control) -> Answer:
-    """`rebalancer execute --apply` until the control topic is worked off."""
+def around(control: Control) -> list[str]:
+    """Topics and the executor's state folder for a command line."""
     topics = [word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")]
-    state = ["--set", f"executor.state={control.folder / 'state'}"]
-    return rebalancer("execute", "--apply", "--once", *words(settings), *state, *topics)
+    return ["--set", f"executor.state={control.folder / 'state'}", *topics]
+
+
+def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:
+    """`rebalancer execute --apply` until the control topic is worked off."""
+    return rebalancer("execute", "--apply", "--once", *words(settings), *around(control), *more)
 
 
 @contextmanager

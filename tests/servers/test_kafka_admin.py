@@ -52,6 +52,12 @@ def test_a_compacted_topic_is_a_failure(kafka: KafkaBroker, tmp_path: Path) -> N
     assert "cleanup.policy" in found["remedy"]
 
 
+def test_a_topic_that_keeps_records_for_minutes_is_a_warning(kafka: KafkaBroker, tmp_path: Path) -> None:
+    kafka.topic("brief-telemetry", configs={"retention.ms": "600000"})
+    found = findings(kafka, "brief", tmp_path)["topic telemetry"]
+    assert (found["status"], "for 10 min only" in found["text"]) == ("warn", True)
+
+
 def test_more_copies_than_brokers_are_refused_with_the_way_out(kafka: KafkaBroker) -> None:
     done = rebalancer("topics", "create", "--replication", "3", *on(kafka, "copies"))
     assert done.code == exits.ERROR

@@ -11,6 +11,7 @@ import pytest
 
 from cli import exits
 from cli.collect.source import opened
+from cli.shadow.ownership import Moved, OwnershipWatch
 from sinks.collecting import Pass
 from sinks.collector import Collector
 from sinks.collector_settings import CollectorSettings
@@ -23,8 +24,8 @@ from strategies.filters.policies import read_policies
 from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control, command
 from tests.servers.jvm import eventually
-from tests.servers.pulsar_cluster import PulsarCluster, token_of
-from tests.servers.pulsar_users import Bundles, bundles, execute, traffic, words
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.servers
@@ -188,6 +189,42 @@ def test_a_move_shows_in_what_extensible_brokers_own(guarded_pulsar: PulsarClust
         assert {report.broker for report in last.owned} == {source, destination}
 
 
+@BOTH
+def test_shadow_sees_real_moves_and_pairs_them_with_our_commands(
+    cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    first, second, third = used.all[:3]
+    with collecting(cluster.settings(tmp_path), control) as collector, traffic(used):
+        owners = {bundle: used.owner(bundle) for bundle in used.all}
+        eventually(lambda: known(collector, control) >= set(used.all), 60, "not every bundle was seen at its owner")
+        for bundle in (first, second):
+            used.admin.unload(bundle, used.others(bundle)[0])
+        control.send(command(first, owners[first], used.owner(first)), command(third, owners[third], used.others(third)[0]))
+        eventually(lambda: {first, second} <= {moved.bundle for moved in told(collector, control)}, 60, "the moves were not seen")
+    control.write("rounds", [])
+    seen = rebalancer("shadow", "--json", *around(control)).json
+
+    verdicts = {one["bundle"]: one["verdict"] for one in seen["bundles"]}
+    assert {bundle: verdicts[bundle] for bundle in (first, second, third)} == {first: "both", second: "only-pulsar", third: "only-ours"}
+    assert seen["bundles"][[one["bundle"] for one in seen["bundles"]].index(first)]["same_destination"]
+
+
+def told(collector: Collector, control: Control) -> list[Moved]:
+    """The moves that the telemetry so far shows, after one more pass."""
+    passed(collector)
+    watch = OwnershipWatch()
+    return [moved for record in control.read("telemetry") for moved in watch.feed(record)]
+
+
+def known(collector: Collector, control: Control) -> set[str]:
+    """The bundles of which the telemetry so far tells the owner, after one more pass."""
+    passed(collector)
+    watch = OwnershipWatch()
+    for record in control.read("telemetry"):
+        list(watch.feed(record))
+    return watch.known("c")
+
+
 @contextmanager
 def collecting(settings: PulsarSettings, control: Control) -> Iterator[Collector]:
     """A collector of this cluster, as the command would start it."""
@@ -213,16 +250,6 @@ def reported(control: Control) -> set[str]:
     """The bundles of all reports so far."""
     tables = [record.bundles for record in records(control) if isinstance(record, LoadReport) and record.bundles is not None]
     return {name for table in tables for name in table.names}
-
-
-@pytest.mark.parametrize("token", ["not.a.token", token_of("somebody")], ids=["broken", "without-rights"])
-def test_a_token_that_does_not_open_is_one_clear_error(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path, token: str) -> None:
-    settings = guarded_pulsar.settings(tmp_path, token)
-    for answer in (execute(settings, control), rebalancer("collect", "--once", *words(settings))):
-        assert answer.code == exits.ERROR
-        assert "check the token in pulsar.token_file" in answer.words
-        assert token not in answer.words
-        assert "Traceback" not in answer.words
 
 
 @contextmanager

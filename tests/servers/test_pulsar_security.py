@@ -1,0 +1,197 @@
+"""A guarded cluster by TLS: REST and clients get in with one set of settings, strangers get one sentence, secrets show nowhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from sinks.secret_file import Secret
+from sinks.signing import SigningKey
+from sinks.wire import decode
+from strategies.model import LoadReport, Sweep
+from tests.control_topic import Control, command, now_ms
+from tests.servers.jvm import eventually
+from tests.servers.pulsar_cluster import PulsarCluster, token_of
+from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
+
+
+@pytest.fixture
+def used(guarded_pulsar: PulsarCluster, tmp_path: Path) -> Iterator[Bundles]:
+    with bundles(guarded_pulsar, f"t/{tmp_path.name}") as made:
+        yield made
+
+
+def test_by_tls_the_load_is_followed_and_commands_are_carried_out(
+    guarded_pulsar: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    settings = guarded_pulsar.secure(tmp_path)
+    with traffic(used):
+        seen = rebalancer("collect", "--once", "--json", *words(settings))
+    bundle = used.all[0]
+    control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]))
+
+    assert execute(settings, control).code == exits.OK
+
+    assert seen.json["load_manager"] == "extensible"
+    assert all(broker["missing"] is None for broker in seen.json["brokers"]), "REST and client"
+    assert control.verdicts() == [("applied", "")]
+
+
+def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path) -> None:
+    settings = guarded_pulsar.secure(tmp_path)
+    somebody_else = Path(settings.tls_ca_file).with_name("client.pem")
+    settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
+    for answer in (rebalancer("collect", "--once", *words(settings)), execute(settings, control)):
+        assert answer.code == exits.ERROR
+        assert "shows a certificate that is not trusted" in answer.words
+        assert "pulsar.tls_ca_file" in answer.words
+        assert "Traceback" not in answer.words
+        assert len(answer.err.strip().splitlines()) <= 3
+
+
+@pytest.mark.parametrize("token", [None, "not.a.token", token_of("somebody")], ids=["none", "broken", "without-rights"])
+def test_who_has_no_good_token_hears_one_clear_error(
+    guarded_pulsar: PulsarCluster, control: Control, tmp_path: Path, token: str | None
+) -> None:
+    settings = guarded_pulsar.settings(tmp_path, token)
+    if token is None:
+        settings = replace(settings, token_file="")
+    for answer in (execute(settings, control), rebalancer("collect", *words(settings), *around(control))):
+        assert answer.code == exits.ERROR
+        assert "pulsar.token_file" in answer.words
+        assert "Traceback" not in answer.words
+        assert token is None or token not in answer.words
+    (finding,) = [f for f in rebalancer("doctor", "--no-spark-start", "--json", *words(settings)).json["findings"] if f["check"] == "token"]
+    assert finding["status"] == "fail"
+
+
+def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
+    guarded_pulsar: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
+) -> None:
+    key, own = a_key(tmp_path)
+    one, two, three, four = used.all
+    first = command(one, used.owner(one), used.others(one)[0], epoch=5)
+    control.send(first, first, key=own)
+    control.send(command(two, used.owner(two), used.others(two)[0], epoch=6))
+    control.send(command(two, used.owner(two), used.others(two)[0], epoch=6), key=SigningKey(Secret(b"a key of somebody else")))
+    control.send(command(three, used.owner(three), used.others(three)[0], epoch=5, expires_at_ms=now_ms() - 1), key=own)
+    control.send(command(three, used.owner(three), used.others(three)[0], epoch=4), key=own)
+    control.send(command(four.replace(used.namespace, "other/namespace"), used.owner(four), used.others(four)[0], epoch=5), key=own)
+    before = {bundle: used.owner(bundle) for bundle in (two, three, four)}
+
+    given = ("--set", f"signing.key_file={key}", "--set", f"executor.allow={used.namespace}")
+    assert execute(guarded_pulsar.settings(tmp_path), control, *given).code == exits.OK
+
+    assert control.verdicts() == [
+        ("applied", ""),
+        ("already-done", "replayed"),
+        ("refused", "unsigned"),
+        ("refused", "wrong-signature"),
+        ("expired", "expired"),
+        ("refused", "older-epoch"),
+        ("refused", "namespace-not-allowed"),
+    ]
+    assert {bundle: used.owner(bundle) for bundle in before} == before
+
+
+@pytest.mark.spark
+def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+    settings = guarded_pulsar.secure(tmp_path)
+    key, own = a_key(tmp_path)
+    common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
+    with ExitStack() as stack, traffic(used):
+        collect = stack.enter_context(started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=500"))
+        eventually(lambda: any(isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")), 60, "no sweep")
+        run = stack.enter_context(started("run", tmp_path, common, "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}"))
+        bundle = used.all[0]
+        control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
+        act = stack.enter_context(started("execute", tmp_path, common, "--apply", "--once"))
+        seen = ""
+        while run.process.poll() is None or act.process.poll() is None:
+            seen += everybody()
+        collect.process.send_signal(signal.SIGTERM)
+        assert [one.process.wait(60) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
+    (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
+    refused = started("execute", tmp_path, [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"], "--apply", "--once")
+    with refused as denied:
+        assert denied.process.wait(60) == exits.ERROR
+
+    assert control.verdicts() == [("applied", "")]
+    assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
+    assert "rebalancer" in seen or "cli.main" in seen, "the processes were looked at"
+    hidden = [token_of("admin"), key.read_text("utf-8")]
+    assert [secret for secret in hidden if secret in seen] == []
+    own_files = {tmp_path / "token", tmp_path / "wrong", key}
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and file not in own_files]
+    assert len(written) > 10
+    assert [file for file in written if any(secret.encode() in file.read_bytes() for secret in hidden)] == []
+
+
+@dataclass(frozen=True)
+class Started:
+    """One of our programs as a process of its own, and where its words go."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def told(self) -> str:
+        return self.log.read_text("utf-8", errors="replace")
+
+
+@contextmanager
+def started(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterator[Started]:
+    """Tracebacks are not hidden from it; killed at the end if it still runs."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")} | {"REBALANCER_DEBUG": "1"}
+    log = folder / f"{name}-{secrets.token_hex(4)}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", name, *given, *more],
+            cwd=PROJECT,
+            env=environment,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+        )
+    try:
+        yield Started(process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def everybody() -> str:
+    """What anybody on this machine can see of the processes that run."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                found.append((process / "cmdline").read_text("utf-8", errors="replace"))
+            except OSError:
+                continue
+    return "\n".join(found)
+
+
+def a_key(folder: Path) -> tuple[Path, SigningKey]:
+    """A file with a signing key, and the key."""
+    file = folder / "key"
+    file.write_text(secrets.token_hex(32), "utf-8")
+    return file, SigningKey(Secret(file.read_bytes()))
