@@ -223,7 +223,7 @@ def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Wo
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
-    topics = Topics(workshop.uri("t"), workshop.uri("t"), "pulsar://h:9092/a/b/rounds", "nonsense", workshop.uri("o"))
+    topics = Topics(workshop.uri("t"), workshop.uri("t"), "kafka://h:9092", "nonsense", workshop.uri("o"))
     with pytest.raises(SettingsError) as wrong:
         check_job(replace(workshop.job(), topics=topics), eager())
     assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == ["topics.commands", "topics.rounds", "topics.rejected"]
