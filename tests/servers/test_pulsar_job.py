@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import parse_topic
 from strategies.errors import SinkError
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
+from tests.control_topic import now_ms
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, by_cluster, drain, replayed
@@ -90,7 +93,31 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: S
     assert values(pulsar, places.rounds) == replayed([*lines[:8], *lines[12:]], engine)["rounds"]
 
 
+def test_a_new_checkpoint_begins_where_it_is_told(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
+    places, engine, lines = topics(pulsar, "start"), eager(), uneven(6)
+    put(pulsar, places.telemetry, lines[:8])
+    moment = max(published_at(pulsar, places.telemetry)) + 1
+    eventually(lambda: now_ms() > moment)
+    put(pulsar, places.telemetry, lines[8:])
+    job = JobSettings(checkpoint=str(tmp_path / "moment"), topics=places, pulsar=PulsarSettings(start=str(moment)))
+    assert sum(batch.records for batch in drain(spark, job, engine)) == len(lines) - 8
+    latest = replace(job, checkpoint=str(tmp_path / "latest"), pulsar=PulsarSettings(start="latest"))
+    assert drain(spark, latest, engine) == []
+
+
 def trimmed(cluster: PulsarCluster, uri: str) -> list[bytes]:
     """What is left when the broker has deleted what nothing keeps."""
     cluster.trim(uri)
     return values(cluster, uri)
+
+
+def published_at(cluster: PulsarCluster, uri: str) -> list[int]:
+    """When each message was published, in ms since 1970."""
+    import pulsar
+
+    with closing(cluster.client()) as client:
+        reader = client.create_reader(f"persistent://{parse_topic(uri).name}", pulsar.MessageId.earliest)
+        found = []
+        while reader.has_message_available():
+            found.append(reader.read_next(10_000).publish_timestamp())
+    return found

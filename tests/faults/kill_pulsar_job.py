@@ -1,0 +1,90 @@
+"""The job with all topics on Pulsar, killed again and again while a recording is published.
+
+    python -m tests.faults.kill_pulsar_job --kills 10 --seed 7 --partitions 4 RECORDING
+
+Each life of the job ends by SIGKILL of the driver, Java and the Python workers, a drawn time after the start or after it has begun a
+micro-batch. What lies on the topics in the end, each record counted once, must be what the plain loop makes of the recording. Exit code
+0: nothing was lost, nothing differs; 1: something does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from sinks.recording import open_recording
+from tests.faults.kill_job import newest_batch
+from tests.faults.real_job import TOPICS, RealJob
+from tests.faults.topics import Comparison, compare
+from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_topics import put, values
+
+Say = Callable[[str], None]
+#: A kill within this time after the start hits Spark while it starts.
+_START_TAKES_S = 12.0
+#: A kill within this time after a micro-batch was begun hits it, or one of the next.
+_BATCHES_TAKE_S = 3.0
+_BATCHES_PER_LIFE = 8
+
+
+def run(
+    cluster: PulsarCluster, folder: Path, lines: Sequence[bytes], *, kills: int, seed: int, partitions: int = 0, say: Say = lambda _: None
+) -> list[Comparison]:
+    """Publishes the lines piece by piece over as many lives as there are kills, lets a last life finish, and compares."""
+    rng = random.Random(seed)
+    uris = {name: cluster.topic(f"faults/kill-{partitions}-{seed}/{name}", partitions) for name in TOPICS}
+    assignments = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
+    bounds = [len(lines) * i // (kills + 1) for i in range(kills + 2)]
+    pieces = [lines[a:b] for a, b in pairwise(bounds)]
+    with RealJob(folder, max_records_per_batch=max(1, len(pieces[0]) // _BATCHES_PER_LIFE)) as job:
+        for number, piece in enumerate(pieces[:-1]):
+            before = newest_batch(job.checkpoint)
+            put(cluster, uris["telemetry"], piece[: len(piece) // 2])
+            job.start(*assignments)
+            in_batch = number % 3 != 2
+            if in_batch:
+                job.wait_until(lambda last=before: newest_batch(job.checkpoint) > last)  # type: ignore[misc]
+            put(cluster, uris["telemetry"], piece[len(piece) // 2 :])
+            time.sleep(rng.uniform(0, _BATCHES_TAKE_S if in_batch else _START_TAKES_S))
+            say(f"kill {number + 1}: {job.kill()} processes, {newest_batch(job.checkpoint) - before} micro-batches after the last life")
+        put(cluster, uris["telemetry"], pieces[-1])
+        job.drain(*assignments)
+        loop = PlainLoop(job.engine)
+    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
+    return [compare(kind, values(cluster, uris[kind]), [row.value for row in rows if row.kind == kind]) for kind in ("commands", "rounds")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill_pulsar_job", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("recording", type=Path, help="recording with load reports (.jsonl, .jsonl.gz, .jsonl.zst)")
+    parser.add_argument("--kills", type=int, default=10, help="how often the job is killed (10)")
+    parser.add_argument("--seed", type=int, default=7, help="decides the moments (7)")
+    parser.add_argument("--partitions", type=int, default=0, help="of every topic; 0 = topics without partitions (0)")
+    given = parser.parse_args(arguments)
+    began, lines = time.monotonic(), list(open_recording(given.recording))
+    with tempfile.TemporaryDirectory(prefix="kill-pulsar-") as scratch:
+        folder = Path(scratch)
+        (folder / "cluster").mkdir()
+        with pulsar_cluster(folder / "cluster") as cluster:
+            say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
+            found = run(cluster, folder / "job", lines, kills=given.kills, seed=given.seed, partitions=given.partitions, say=say)
+    for one in found:
+        print(f"{one.topic}: {one.records} records, {one.repeated} published again")
+    faults = [fault for one in found for fault in one.faults]
+    for fault in faults:
+        print(f"fault: {fault}")
+    verdict = "differs from" if faults else "equals"
+    print(f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published {verdict} the plain replay")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
