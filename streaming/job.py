@@ -169,7 +169,19 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     else:
         packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
         keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
-    return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
+    with _workers_of_its_own(records.sparkSession, job):
+        return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
+
+
+@contextmanager
+def _workers_of_its_own(spark: SparkSession, job: JobSettings) -> Iterator[None]:
+    """Spark shares Python workers among functions of equal environment, in turns: what one keeps of the state would lie in another one's process."""
+    environment = spark.sparkContext.environment
+    environment["REBALANCER_CHECKPOINT"] = job.checkpoint
+    try:
+        yield
+    finally:
+        del environment["REBALANCER_CHECKPOINT"]
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:

@@ -75,18 +75,6 @@ def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     assert first.records + second.records == run(job).records
 
 
-def test_the_command_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:
-    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
-    answer = rebalancer("backtest", path, "--strategy", "avg", "--strategy", "threshold", "--html", tmp_path / "report.html")
-    assert answer.code == 0, answer.err
-    assert "closed loop: the recorded load of every bundle" in answer.words
-    assert "avg" in answer.out
-    assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    answer = rebalancer("backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5")
-    assert [one["title"] for one in answer.json["runs"]] == ["avg", "avg, low_threshold=5"]
-    assert "do not react" in answer.json["meaning"]
-
-
 def test_json_lines_and_parquet_lead_to_the_same(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
     flags = [word for flag in FLAGS for word in ("--set", flag)]

@@ -10,8 +10,6 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from cli.simulate.against import percentile
-from cli.simulate.runs import make_all
-from cli.simulate.wishes import wishes
 from simulation.scenarios import shelf
 from strategies.errors import SettingsError
 
@@ -54,19 +52,6 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
         assert run["figures"]["lasting_spread"] < run["figures"]["start_spread"] / 2
         assert run["figures"]["moved_mib"] >= run["figures"]["least_mib"] * 0.99
         assert run["figures"]["share_with_reason"] == 1.0
-
-
-def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(small: Path) -> None:
-    wished = wishes([str(small)], ["avg/fixed", "threshold/parity"], [3, 4])
-    alone = make_all(wished, 1, lambda: None, keep=lambda wish: True)
-    spread = make_all(wished, 2, lambda: None, keep=lambda wish: True)
-    for one, other in zip(alone, spread, strict=True):
-        assert repr(one.figures) == repr(other.figures)
-        assert one.timeline is not None
-        assert other.timeline is not None
-        assert one.timeline.usage.tobytes() == other.timeline.usage.tobytes()
-        assert repr(one.timeline.moves) == repr(other.timeline.moves)
-    assert alone[0].figures.start_spread != alone[1].figures.start_spread
 
 
 def test_scenarios_are_listed_with_their_stories() -> None:

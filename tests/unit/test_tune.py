@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ from cli.tune.search import Found, search
 from cli.tune.space import SPACE, size, trials
 from simulation.timeline import Move, Timeline
 from strategies.shedding.registry import SHEDDERS
-from tests.unit.command_line import rebalancer
-from tests.unit.test_backtest_open_loop import an_hour, recorded
 
 #: Title of a job → spread in points and moves on the training part, the same on the test part.
 Costs = Mapping[str, tuple[float, int, float, int]]
@@ -77,13 +74,3 @@ def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
         assert known.value(f"shedding.{strategy}.{name}") in values
     for changes in trials(strategy, 10, 1):
         load(flags=changes)
-
-
-def test_the_command_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
-    _, path = recorded(tmp_path, islice(an_hour(), 4 * 30))
-    answer = rebalancer("tune", path, "--strategy", "overload", "--trials", "1", "--json", "--html", tmp_path / "report.html")
-    assert answer.code == 0, answer.err
-    assert answer.json["tried"] == 1
-    assert answer.json["current"]["test"]["rounds"] > 0
-    assert "settings" in answer.json["text"]
-    assert (tmp_path / "report.html").exists()

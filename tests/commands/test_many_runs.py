@@ -1,0 +1,49 @@
+"""Commands that make many runs, or pages with pictures: seconds each, so they are not among the fast tests."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from cli.simulate.runs import make_all
+from cli.simulate.wishes import wishes
+from tests.unit.command_line import rebalancer
+from tests.unit.test_backtest_open_loop import an_hour, recorded
+from tests.unit.test_simulate_command import SMALL
+
+
+def test_backtest_compares_strategies_and_says_which_loop_it_is(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 40))
+    answer = rebalancer("backtest", path, "--strategy", "avg", "--strategy", "threshold", "--html", tmp_path / "report.html")
+    assert answer.code == 0, answer.err
+    assert "closed loop: the recorded load of every bundle" in answer.words
+    assert "avg" in answer.out
+    assert (tmp_path / "report.html").stat().st_size > 1_000_000
+    answer = rebalancer("backtest", path, "--loop", "open", "--json", "--variant", "shedding.avg.low_threshold=5")
+    assert [one["title"] for one in answer.json["runs"]] == ["avg", "avg, low_threshold=5"]
+    assert "do not react" in answer.json["meaning"]
+
+
+def test_tune_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 4 * 30))
+    answer = rebalancer("tune", path, "--strategy", "overload", "--trials", "1", "--json", "--html", tmp_path / "report.html")
+    assert answer.code == 0, answer.err
+    assert answer.json["tried"] == 1
+    assert answer.json["current"]["test"]["rounds"] > 0
+    assert "settings" in answer.json["text"]
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_path: Path) -> None:
+    small = tmp_path / "small.toml"
+    small.write_text(SMALL, "utf-8")
+    wished = wishes([str(small)], ["avg/fixed", "threshold/parity"], [3, 4])
+    alone = make_all(wished, 1, lambda: None, keep=lambda wish: True)
+    spread = make_all(wished, 2, lambda: None, keep=lambda wish: True)
+    for one, other in zip(alone, spread, strict=True):
+        assert repr(one.figures) == repr(other.figures)
+        assert one.timeline is not None
+        assert other.timeline is not None
+        assert one.timeline.usage.tobytes() == other.timeline.usage.tobytes()
+        assert repr(one.timeline.moves) == repr(other.timeline.moves)
+    assert alone[0].figures.start_spread != alone[1].figures.start_spread
