@@ -175,7 +175,7 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
 
 @contextmanager
 def _workers_of_its_own(spark: SparkSession, job: JobSettings) -> Iterator[None]:
-    """Spark shares Python workers among functions of equal environment, in turns: what one keeps of the state would lie in another one's process."""
+    """Functions of equal environment take turns with Python workers: what one has kept would lie in another process."""
     environment = spark.sparkContext.environment
     environment["REBALANCER_CHECKPOINT"] = job.checkpoint
     try:
