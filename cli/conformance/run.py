@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from cli import console, exits
 from cli.conformance.comparing import Difference, differences
-from cli.conformance.suites import Suite, suite_of
+from cli.conformance.suites import SUITES, Suite, suite_of
 from cli.conformance.vectors import Case, read_cases
 from strategies.errors import SettingsError
 
@@ -40,6 +40,18 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
         for line in (*_list(verdicts if listed else ()), *_readable(shown), _summary(file, verdicts)):
             console.out().print(line, soft_wrap=True)
     return exits.DIFFERENT if any(verdict.result == "different" for verdict in verdicts) else exits.OK
+
+
+def list_suites(*, as_json: bool = False) -> int:
+    """Prints every suite with the classes of Pulsar that it asks, and answers the exit code 0."""
+    suites: dict[str, list[str]] = {}
+    for suite, strategy in SUITES:
+        suites.setdefault(suite, []).append(strategy)
+    if as_json:
+        console.print_json("conformance-suites", 1, {"suites": suites})
+    else:
+        console.show(console.table([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
+    return exits.OK
 
 
 def compare(case: Case) -> Verdict:

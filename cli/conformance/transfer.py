@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -87,13 +87,20 @@ class TransferSuite:
         rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
         if len(rounds) != len(expected):
             raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])
-        settings, kept = settings_of(TransferSettings, case.envelope.conf), _Kept()
+        settings, kept = _settings(case.envelope.conf), _Kept()
         hits, published = 0, (0.0, 0.0)
         for round_, answer in zip(rounds, expected, strict=True):
             stores = kept.advance(round_)
             verdict = judge_as_java(stores, settings, hits)
             hits, published = verdict.hits, verdict.published or published
             yield answer, _answer(verdict, published, stores)
+
+
+def _settings(conf: Mapping[str, Any]) -> TransferSettings:
+    """Java's class leaves namespaces out by itself; here a round does so before it asks, so that the rule's field is no setting."""
+    excluded = conf.get("loadBalancerSheddingExcludedNamespaces", [])
+    names = excluded.split(",") if isinstance(excluded, str) else excluded
+    return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))
 
 
 def _answer(verdict: Verdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:

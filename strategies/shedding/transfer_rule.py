@@ -5,6 +5,7 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.T
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan, nan, sqrt
@@ -14,6 +15,9 @@ from strategies.pulsar_version import Imitated
 from strategies.settings import Mode, Setting
 
 Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
+
+#: A namespace's name, of two parts or, before Pulsar 2, three (NamespaceName, NamedEntity).
+_NAMESPACE = re.compile(r"[-=:.\w]*(?:/[-=:.\w]*){1,2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,10 @@ class TransferSettings:
     pulsar_version: Imitated = "4.2"
 
     def is_excluded(self, bundle: str) -> bool:
-        """Whether the bundle's namespace is one of those that stay."""
-        return bool(self.excluded_namespaces) and bundle.rpartition("/")[0] in {
-            name.strip() for name in self.excluded_namespaces.split(",")
-        }
+        """Whether the bundle's namespace is one of those that stay; Pulsar has none whose name it would not accept."""
+        namespace = bundle.rpartition("/")[0]
+        names = {name.strip() for name in self.excluded_namespaces.split(",")} if self.excluded_namespaces else ()
+        return namespace in names and _NAMESPACE.fullmatch(namespace) is not None
 
 
 @dataclass(frozen=True, slots=True)

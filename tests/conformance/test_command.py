@@ -65,6 +65,15 @@ def test_list_names_every_case() -> None:
     assert "identical           worked/O1 (shedding/OverloadShedder, 1 round)" in lines
 
 
+def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
+    listed = json.loads(conformance("--list", "--json").stdout)["suites"]
+    assert {"shedding", "placement", "averaging", "splits", "topk", "transfer", "filters", "throttling"} == set(listed)
+    assert "AvgShedder" in listed["shedding"]
+    nothing = conformance()
+    assert nothing.exit_code == 2
+    assert "--list" in nothing.stderr
+
+
 def last_bit(answer: dict[str, Any]) -> None:
     broker = next(iter(answer["ema"]))
     answer["ema"][broker] *= 1 + 2**-52
