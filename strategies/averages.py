@@ -36,7 +36,8 @@ def advance(average: Floats, samples: Ints, cap: int | Ints, sample: Floats) -> 
     """
     counts = np.minimum(samples + 1, cap)
     weights = counts.astype(np.float64)[..., None]
-    return ((weights - 1.0) * average + sample) / weights, counts
+    with np.errstate(over="ignore", invalid="ignore"):  # absurd traffic is averaged as Java does it, without a word
+        return ((weights - 1.0) * average + sample) / weights, counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
