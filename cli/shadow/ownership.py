@@ -51,6 +51,7 @@ _NOTES = msgspec.json.Decoder(_Ownership | _ClusterView)
 @dataclass(slots=True)
 class _Cluster:
     owner: dict[str, str] = field(default_factory=dict)
+    listed: dict[str, frozenset[str]] = field(default_factory=dict)
     waiting: list[Moved] = field(default_factory=list)
     ours: set[str] = field(default_factory=set)
     alive: Collection[str] | None = None
@@ -106,8 +107,13 @@ class OwnershipWatch:
             yield from self._census(cluster, set(note.report.brokers))
 
     def _own(self, cluster: _Cluster, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
+        # A broker's report is seconds to minutes old: who names a bundle again that has come to another broker has not noticed yet.
+        already = cluster.listed.get(broker, frozenset())
+        cluster.listed[broker] = frozenset(bundles)
         for bundle in bundles:
             before = cluster.owner.get(bundle)
+            if before not in (None, broker) and bundle in already and bundle in cluster.listed.get(str(before), frozenset()):
+                continue
             cluster.owner[bundle] = broker
             if before not in (None, broker) and not is_system_bundle(bundle, "fixed"):
                 if bundle in cluster.ours:

@@ -25,6 +25,8 @@ PROGRAMS: Mapping[Program, tuple[str, ...]] = {"collect": ("collect",), "run": (
 _LONG_S, _STOP_S = 300.0, 120.0
 PROJECT = Path(__file__).parents[2]
 _NOTE = b'{"v":1,"kind":"note","cluster":"c","ts":1,"text":"the loop begins"}'
+#: What the loop is to reach: the busiest broker's throughput by the idlest one's.
+GOAL = 1.5
 #: Figures are seconds old, so rounds may be as short. Traffic is judged, not usage: the brokers share a machine's two cores with everything
 #: else, and what the CPU of that machine does says nothing about a broker.
 SETTINGS: Mapping[str, object] = {
@@ -35,7 +37,8 @@ SETTINGS: Mapping[str, object] = {
     "weights.cpu": 0,
     "shedding.strategy": "uniform",
     "shedding.uniform.rate_difference_percent": 0,
-    "shedding.uniform.throughput_ratio": 1.5,
+    # Below the goal: brokers measure traffic of their own too, which our clients do not count.
+    "shedding.uniform.throughput_ratio": 1.35,
     "shedding.uniform.max_unload": 0.5,
     "shedding.uniform.min_throughput": 1000,
     "filters.distribute_evenly": False,

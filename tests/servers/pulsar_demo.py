@@ -16,12 +16,11 @@ from rich.text import Text
 
 from cli import exits
 from cli.demo.run import stoppable
-from tests.servers.loop import SETTINGS, Loop, closed_loop
+from tests.servers.loop import GOAL, Loop, closed_loop
 from tests.servers.pulsar_processes import pulsar_processes
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.traffic_log import TrafficLog, pauses
 
-_LIMIT = float(str(SETTINGS["shedding.uniform.throughput_ratio"]))
 #: So many rounds below the limit end the demo, and so many in all.
 _QUIET_ROUNDS, _MOST_ROUNDS = 3, 40
 _BAR_WIDTH = 24
@@ -90,7 +89,7 @@ def balance(loop: Loop, users: Users, screen: Screen) -> None:
         for one in rounds[seen:]:
             told = f"{len(one.commands)} bundles to move" if one.commands else "nothing to move"
             screen.say(f"round {one.round}: busiest broker {spread:.1f} times the idlest one's throughput; {told}")
-            quiet = quiet + 1 if spread < _LIMIT and not one.commands else 0
+            quiet = quiet + 1 if spread < GOAL and not one.commands else 0
         seen = len(rounds)
 
 
@@ -99,7 +98,7 @@ def sentence(first: float, last: float, loop: Loop, users: Users, traffic: Traff
     outcomes = loop.outcomes()
     moved = sum(one.status == "applied" for one in outcomes)
     lost = sum(len(numbers) for numbers in traffic.lost.values())
-    verdict = f"Balanced, below the limit of {_LIMIT:g}" if last < _LIMIT else f"Not balanced, the limit is {_LIMIT:g}"
+    verdict = f"Balanced, below the limit of {GOAL:g}" if last < GOAL else f"Not balanced, the limit is {GOAL:g}"
     return (
         f"{verdict}: the busiest broker's message throughput went from {first:.1f} to {last:.1f} times the idlest one's; {moved} of "
         f"{len(users.rates)} bundles were moved in {len(loop.rounds())} rounds; of {traffic.acknowledged:,} acknowledged messages "
@@ -113,7 +112,7 @@ def main() -> int:
         "cluster   real: Pulsar 4.2 with the modular load manager and its own shedding off; 4 brokers, 64 bundles, 300 messages of 1 KiB/s"
     )
     screen.say("loop      rebalancer collect → file topic → rebalancer run → file topic → rebalancer execute --apply → brokers")
-    screen.say(f"goal      busiest broker below {_LIMIT:g} times the idlest one's throughput (UniformLoadShedder)")
+    screen.say(f"goal      busiest broker below {GOAL:g} times the idlest one's throughput (UniformLoadShedder)")
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="rebalancer-pulsar-") as name:
             good, told = _run(Path(name), screen)
@@ -135,7 +134,7 @@ def _run(folder: Path, screen: Screen) -> tuple[bool, str]:
         screen.wait("Stopping …")
         loop.stop("collect", "run", "execute")
         traffic = users.end()
-        return last < _LIMIT and not traffic.lost, sentence(first, last, loop, users, traffic)
+        return last < GOAL and not traffic.lost, sentence(first, last, loop, users, traffic)
 
 
 def _bar(value: float, most: float) -> Text:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.topics import compare
-from tests.servers.loop import SETTINGS, Loop, closed_loop
+from tests.servers.loop import GOAL, Loop, closed_loop
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.skewed_users import Users, skewed_users
@@ -23,21 +23,20 @@ from tests.unit.command_line import rebalancer
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 #: In a broker's log, from the first broker that was asked on; the executor waits for the bundle's arrival then.
 _UNLOAD = r"/unload\?"
-LIMIT = float(str(SETTINGS["shedding.uniform.throughput_ratio"]))
 
 
 def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(modular: PulsarProcesses, tmp_path: Path) -> None:
     settings = modular.cluster.settings(tmp_path)
     with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
         told("at the start", users)
-        assert users.spread() > LIMIT
+        assert users.spread() > GOAL
         loop.begin()
         wait_until_even(users, loop)
         told("balanced", users)
 
         wait_for_rounds(3, loop)
         told("three rounds later", users)
-        assert users.spread() < LIMIT
+        assert users.spread() < GOAL
 
         (newcomer,) = set(modular.servers) - set(users.load())
         modular.start([newcomer])
@@ -61,13 +60,13 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
     loop_settings = {"filters__load_manager": "extensible"}
     with closed_loop(tmp_path / "loop", settings, **loop_settings) as loop, skewed_users(guarded_pulsar, tmp_path, "t/extensible") as users:
         told("at the start", users)
-        assert users.spread() > LIMIT
+        assert users.spread() > GOAL
         loop.begin()
         wait_until_even(users, loop)
         told("balanced", users)
         wait_for_rounds(3, loop)
         told("three rounds later", users)
-        assert users.spread() < LIMIT
+        assert users.spread() < GOAL
         loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
@@ -100,7 +99,7 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
         loop.start("run")
         loop.wait_until(lambda: victim not in users.load(), "the cluster notices")
         told(f"without {victim}", users)
-        loop.wait_until(lambda: users.spread() < LIMIT or moved_since(last.round, loop), "the loop goes on")
+        loop.wait_until(lambda: users.spread() < GOAL or moved_since(last.round, loop), "the loop goes on")
         wait_for_rounds(1, loop)
         told("the loop goes on", users)
         loop.wait_until(lambda: len(loop.outcomes()) >= len(loop.commands()), "all commands have outcomes")
@@ -118,7 +117,7 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
 def wait_until_even(users: Users, loop: Loop) -> None:
     """By what brokers own and producers send, not by the figures the loop itself works with."""
     everything = 0.99 * sum(users.rates.values())
-    loop.wait_until(lambda: sum(users.load().values()) > everything and users.spread() < LIMIT, "it is even")
+    loop.wait_until(lambda: sum(users.load().values()) > everything and users.spread() < GOAL, "it is even")
 
 
 def share(broker: str, users: Users) -> float:

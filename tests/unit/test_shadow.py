@@ -48,6 +48,14 @@ def test_it_does_not_matter_how_long_nobody_had_it() -> None:
     assert moves(has(A, 0, ONE), sweep(1, A, B), has(A, 10), sweep(11, A, B), has(B, 20, ONE), sweep(21, A, B)) == [(ONE, A, B)]
 
 
+def test_who_has_not_noticed_yet_that_a_bundle_left_does_not_get_it_back() -> None:
+    late = [one for seconds in (10, 20) for one in (has(A, seconds, ONE), has(B, seconds, ONE), sweep(seconds + 1, A, B))]
+    begin = [has(A, 0, ONE), has(B, 0), sweep(1, A, B)]
+    assert moves(*begin, *late) == [(ONE, A, B)]
+    assert moves(*begin, *late, has(A, 30), has(B, 30, ONE), has(A, 40, ONE), has(B, 40), sweep(41, A, B)) == [(ONE, A, B), (ONE, B, A)]
+    assert moves(*begin, *late, has(B, 30), has(A, 30, ONE), sweep(31, A, B)) == [(ONE, A, B), (ONE, B, A)]
+
+
 def test_bundles_of_brokers_that_are_gone_or_silent_were_not_moved() -> None:
     assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)) == []
     assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])) == []
