@@ -169,19 +169,19 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     else:
         packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
         keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
-    with _workers_of_its_own(records.sparkSession, job):
+    with _workers_of_its_own(records.sparkSession):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
-def _workers_of_its_own(spark: SparkSession, job: JobSettings) -> Iterator[None]:
+def _workers_of_its_own(spark: SparkSession) -> Iterator[None]:
     """Functions of equal environment take turns with Python workers: what one has kept would lie in another process."""
     environment = spark.sparkContext.environment
-    environment["REBALANCER_CHECKPOINT"] = job.checkpoint
+    environment["REBALANCER_WORKERS"] = "state"
     try:
         yield
     finally:
-        del environment["REBALANCER_CHECKPOINT"]
+        del environment["REBALANCER_WORKERS"]
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
