@@ -4,22 +4,54 @@ from __future__ import annotations
 
 import pytest
 
+from scripts.chaos import main
 from simulation.chaos import chaos
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 
+TIGHT = LimitSettings(moves_per_round=4, moves_per_hour=25, moved_mib_per_round=120, moved_mib_per_hour=500)
+
 
 @pytest.mark.parametrize("strategy", SHEDDERS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_invariants_hold_whatever_happens(strategy: str, seed: int) -> None:
-    done = chaos(seed, EngineSettings(strategy=strategy, limits=LimitSettings(moves_per_round=4, moves_per_hour=25)), rounds=120)
+def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
+    done = chaos(seed, EngineSettings(strategy=strategy, limits=TIGHT), rounds=120)
     assert done.broken == ()
     assert done.reports > 120 * 3
-    assert done.rejected < done.reports / 5
+    assert done.reports == done.taken + done.refused
+    assert done.refused < done.reports / 5
+
+
+def test_everything_that_can_go_wrong_does() -> None:
+    done = chaos(5, EngineSettings(strategy="overload"), rounds=400)
+    assert set(done.disturbed) == {
+        *("broker joins", "broker leaves", "broker dies"),
+        *("report lost", "report late", "report twice"),
+        *("command lost", "command slow", "command twice", "command expired"),
+        *("outcome lost", "outcome late", "outcome twice"),
+    }
 
 
 def test_the_same_seed_is_the_same_chaos() -> None:
     one, other = (chaos(3, EngineSettings(strategy="avg"), rounds=60) for _ in range(2))
     assert one == other
     assert one.commands > 0
+
+
+def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["overload", "--rounds", "60", "--first-seed", "7", "--seeds", "2", "--moves-per-round", "5", "--promised-per-hour", "2"]
+    assert main(given) == 1
+    printed = capsys.readouterr().out
+    again = next(line for line in printed.splitlines() if "again: " in line)
+    assert "seed 7, round " in printed
+    assert "bundles move within the hour, 2 may" in printed
+
+    assert main(again.partition("scripts.chaos ")[2].split()) == 1
+    repeated = capsys.readouterr().out
+    assert [line for line in repeated.splitlines() if "seed 7" in line] == [line for line in printed.splitlines() if "seed 7" in line]
+
+
+def test_without_a_breach_the_program_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["avg", "--rounds", "40", "--seeds", "1"]) == 0
+    assert "every promise held in 1 × 40 rounds of each" in capsys.readouterr().out
