@@ -53,8 +53,12 @@ class _Cluster:
     owner: dict[str, str] = field(default_factory=dict)
     listed: dict[str, frozenset[str]] = field(default_factory=dict)
     waiting: list[Moved] = field(default_factory=list)
+    doubtful: list[Moved] = field(default_factory=list)
     ours: set[str] = field(default_factory=set)
     alive: Collection[str] | None = None
+    #: Brokers without figures. Extensible ones withdraw theirs when a bundle moves; `noted`: what they own is told all the same.
+    mute: Collection[str] = ()
+    noted: bool = False
 
 
 class OwnershipWatch:
@@ -82,6 +86,7 @@ class OwnershipWatch:
             case Note():
                 yield from self._note(cluster, line)
             case Sweep():
+                cluster.mute = set(record.missing) if cluster.noted else ()
                 yield from self._census(cluster, set(record.brokers))
             case OutcomeReport() if record.outcome.status == "applied":
                 cluster.ours.add(record.outcome.bundle)
@@ -102,6 +107,7 @@ class OwnershipWatch:
         except msgspec.DecodeError:
             return
         if isinstance(note, _Ownership):
+            cluster.noted = True
             self._own(cluster, note.cluster, note.broker, note.report, note.ts)
         else:
             yield from self._census(cluster, set(note.report.brokers))
@@ -122,9 +128,13 @@ class OwnershipWatch:
                     cluster.waiting.append(Moved(name, bundle, str(before), broker, ts))
 
     def _census(self, cluster: _Cluster, alive: Collection[str] | None) -> Iterator[Moved]:
-        """Two answers of one pass may overlap a move: who was asked first still had it."""
+        """A mute broker must have said itself that it gave the bundle up, by the next census at the latest."""
         cluster.alive = alive
-        waiting, cluster.waiting = cluster.waiting, []
-        for moved in waiting:
-            if alive is None or moved.source in alive:
+        waiting, doubtful = cluster.waiting, cluster.doubtful
+        cluster.waiting, cluster.doubtful = [], []
+        for moved in [*doubtful, *waiting]:
+            given_up = moved.bundle not in cluster.listed.get(moved.source, frozenset())
+            if alive is None or moved.source in alive or (moved.source in cluster.mute and given_up):
                 yield moved
+            elif moved.source in cluster.mute and moved in waiting:
+                cluster.doubtful.append(moved)

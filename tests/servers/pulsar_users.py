@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _DEFAULTS = PulsarSettings()
+#: Generous: the machine may be busy with other things.
+_LONG_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,40 @@ class Bundles:
 
     def owner(self, bundle: str) -> str:
         """Waits until there is one."""
-        eventually(lambda: self.admin.owner(bundle) is not None, 20, f"nobody owns {bundle}")
-        return str(self.admin.owner(bundle))
+        owner: str | None = None
+
+        def found() -> bool:
+            nonlocal owner
+            owner = self.admin.owner(bundle)
+            return owner is not None
+
+        eventually(found, _LONG_S, f"nobody owns {bundle}")
+        return str(owner)
 
     def others(self, bundle: str) -> list[str]:
         """Live brokers that do not own it."""
         owner = self.owner(bundle)
         return [broker for broker in self.cluster.brokers if broker != owner]
+
+    def move(self, bundle: str, destination: str) -> None:
+        """Unloads it until it is there: of several look-ups at once, a modular leader answers only the first with the destination."""
+
+        def there() -> bool:
+            if self.owner(bundle) != destination:
+                self.admin.unload(bundle, destination)
+            return self.owner(bundle) == destination
+
+        eventually(there, _LONG_S, f"{bundle} does not go to {destination}", 0.5)
+
+    def move_away(self, bundle: str) -> None:
+        """Unloads it until another broker has it, whichever."""
+        source = self.owner(bundle)
+
+        def gone() -> bool:
+            self.admin.unload(bundle, self.others(bundle)[0])
+            return self.owner(bundle) != source
+
+        eventually(gone, _LONG_S, f"{bundle} does not leave {source}", 0.5)
 
     def asked(self, verb: str, bundle: str) -> int:
         """How often a broker was asked to `unload` or `split` a bundle, by the log of its web service."""
@@ -70,8 +99,7 @@ def bundles(cluster: PulsarCluster, namespace: str, count: int = 4) -> Iterator[
 def traffic(used: Bundles) -> Iterator[None]:
     """Every broker has one of the bundles, every bundle gets messages: who is idle reports once a minute, and leaves idle bundles out."""
     for bundle, broker in zip(used.all, used.cluster.brokers, strict=False):
-        if used.owner(bundle) != broker:
-            used.admin.unload(bundle, broker)
+        used.move(bundle, broker)
     ended = threading.Event()
     with closing(used.cluster.client()) as client:
         producers = [client.create_producer(f"persistent://{used.namespace}/topic-{number}") for number in range(4 * len(used.all))]
@@ -104,7 +132,8 @@ def around(control: Control) -> list[str]:
 
 def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:
     """`rebalancer execute --apply` until the control topic is worked off."""
-    return rebalancer("execute", "--apply", "--once", *words(settings), *around(control), *more)
+    patient = ("--set", "executor.arrival_timeout_ms=60000")
+    return rebalancer("execute", "--apply", "--once", *patient, *words(settings), *around(control), *more)
 
 
 @contextmanager

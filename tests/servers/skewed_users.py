@@ -106,14 +106,18 @@ def topic_in(bundle: str) -> str:
 
 
 def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
-    """Asks where topics are, which makes brokers take their bundles."""
+    """Asks where topics are, which makes brokers take their bundles; again where a broker could not say."""
     headers = {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}
-    with httpx.Client(headers=headers, timeout=30) as client:
+
+    def answered(topic: str) -> bool:
+        url = f"http://{cluster.brokers[0]}/lookup/v2/topic/{topic.replace('://', '/')}"
+        while (answer := client.get(url)).is_redirect:
+            url = answer.headers["Location"]
+        return answer.status_code == 200
+
+    with httpx.Client(headers=headers, timeout=60) as client:
         for topic in topics:
-            url = f"http://{cluster.brokers[0]}/lookup/v2/topic/{topic.replace('://', '/')}"
-            while (answer := client.get(url)).is_redirect:
-                url = answer.headers["Location"]
-            assert answer.status_code == 200, f"{url} answered {answer.status_code}"
+            eventually(lambda topic=topic: answered(topic), _READY_S, f"nobody says where {topic} is", 0.2)  # type: ignore[misc]
 
 
 def _start(cluster: PulsarCluster, rates: Mapping[str, float], folder: Path) -> subprocess.Popen[bytes]:

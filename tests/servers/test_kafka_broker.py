@@ -39,7 +39,7 @@ def test_a_killed_broker_comes_back_with_its_ports_and_records(own_kafka: KafkaB
         values.extend(record.value for records in consumer.poll(200).values() for record in records)
         return bool(values)
 
-    eventually(came, 30, "the record is gone")
+    eventually(came, 120, "the record is gone")
     consumer.close()
     assert values == [b"record"]
 
@@ -49,7 +49,7 @@ def test_a_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", _STARTER, str(tmp_path)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
-    eventually(lambda: not is_alive(int(done.stdout)), 10, "the broker outlived its starter")
+    eventually(lambda: not is_alive(int(done.stdout)), 60, "the broker outlived its starter")
 
 
 def is_alive(pid: int) -> bool:

@@ -120,7 +120,7 @@ def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
         collect = stack.enter_context(started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=500"))
-        eventually(lambda: any(isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")), 60, "no sweep")
+        eventually(lambda: any(isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")), 120, "no sweep")
         run = stack.enter_context(started("run", tmp_path, common, "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}"))
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
@@ -129,11 +129,11 @@ def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles
         while run.process.poll() is None or act.process.poll() is None:
             seen += everybody()
         collect.process.send_signal(signal.SIGTERM)
-        assert [one.process.wait(60) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
+        assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
     refused = started("execute", tmp_path, [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"], "--apply", "--once")
     with refused as denied:
-        assert denied.process.wait(60) == exits.ERROR
+        assert denied.process.wait(120) == exits.ERROR
 
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))

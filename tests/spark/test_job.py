@@ -58,7 +58,7 @@ class Running:
         return self._result
 
 
-def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+def eventually(true: Callable[[], bool], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -71,6 +71,15 @@ def test_extensible_brokers_are_noted_by_the_collector_and_an_older_census_is_go
     assert moves(note(A, 0, ONE), note(B, 0), view, note(A, 10), note(B, 11, ONE)) == [(ONE, A, B)]
 
 
+def test_an_extensible_broker_that_withdrew_its_figures_because_of_the_move_is_alive() -> None:
+    begin = [note(A, 0, ONE, TWO), note(B, 0), sweep(1, A, B, C)]
+    withdrawn = sweep(12, C, missing=[A, B])
+    assert moves(*begin, note(A, 10, TWO), note(B, 10, ONE), withdrawn) == [(ONE, A, B)]
+    assert moves(*begin, note(A, 5, TWO), sweep(6, A, B, C), note(B, 10, ONE), withdrawn) == [(ONE, A, B)], "nobody had it for a while"
+    assert moves(*begin, note(B, 10, ONE), withdrawn, note(A, 13, TWO), withdrawn) == [(ONE, A, B)], "A was asked a moment before"
+    assert moves(*begin, note(B, 10, ONE), withdrawn, sweep(22, B, C)) == [], "A is gone"
+
+
 def test_what_an_executor_moved_is_not_pulsars() -> None:
     watch = OwnershipWatch()
     report = {"v": 1, "command_id": "x", "cluster": "c", "bundle": ONE, "status": "applied", "reason": None}
