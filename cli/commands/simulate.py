@@ -12,19 +12,19 @@ from typing import Annotated
 import typer
 
 from cli import console, options
-from cli.simulate import against, runs, tables
+from cli.simulate import against, ratings, runs, tables
 from cli.simulate.wishes import wishes
 from simulation.scenarios import shelf
 
 app = typer.Typer()
-#: In place of a scenario: all published cards, compared with what was published.
-PUBLISHED = "published"
+#: In place of a scenario: all published cards, compared with what was published; everything that comes with the project.
+PUBLISHED, ALL = "published", "all"
 
 
 @app.command()
 def simulate(
     scenarios: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; none = all.")
+        list[str] | None, typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; all, or none.")
     ] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="Print the scenarios that come with the project.")] = False,
@@ -42,7 +42,7 @@ def simulate(
     jobs: Annotated[int | None, typer.Option(min=1, max=256, metavar="N", help="Processes; the cores of this machine if unsaid.")] = None,
     overrides: options.Overrides = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures of the first seed, one file per scenario.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one report with pictures of the first seed of everything.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +56,7 @@ def simulate(
         return
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
-    names = shelf.published() if compared else tuple(scenarios or shelf.names())
+    names = shelf.published() if compared else _names(scenarios)
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
     wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
     for wish in wished:
@@ -65,21 +65,34 @@ def simulate(
     with _progress(len(wished)) as advance:
         made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance, lambda wish: html is not None and wish.seed == first_seed)
     if html is not None:
-        _write_pages(made, html)
+        _write_page(made, html)
     if compared:
         _show_published(made, as_json)
-    elif as_json:
-        console.print_json("simulate", 1, tables.as_json(made))
     else:
-        console.show(*tables.by_scenario(made))
-        print(tables.LEGEND)
+        _show(made, as_json)
 
 
-def _write_pages(made: Sequence[runs.Made], html: Path) -> None:
+def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
+    return shelf.names() if not scenarios or list(scenarios) == [ALL] else tuple(scenarios)
+
+
+def _write_page(made: Sequence[runs.Made], html: Path) -> None:
     from cli.simulate import pages
 
-    for path in pages.write(made, html):
-        console.progress(f"written: {path}")
+    pages.write(made, html)
+    console.progress(f"written: {html}")
+
+
+def _show(made: Sequence[runs.Made], as_json: bool) -> None:
+    found = ratings.rated(made)
+    if as_json:
+        rated = {} if found is None else {"ratings": ratings.as_json(found)}
+        console.print_json("simulate", 1, {**tables.as_json(made), **rated})
+        return
+    console.show(*tables.by_scenario(made))
+    print(tables.LEGEND)
+    if found is not None:
+        console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:

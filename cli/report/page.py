@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,15 +21,42 @@ from strategies.errors import SettingsError
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of the caller's. `best`: rows to mark, for every column; `names`: so many columns at the left are text."""
+
+    title: str
+    hint: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    best: Sequence[Sequence[int]]
+    names: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Runs of more than one scenario: `scenes` has the scenario of each; `sheets` stand where runs of one would be compared."""
+
+    scenes: Sequence[str]
+    sheets: Sequence[Sheet]
+
+
 def write_report(
-    path: Path, runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = (), verdict: Verdict | None = None
+    path: Path,
+    runs: Sequence[Timeline],
+    *,
+    title: str,
+    made_by: str,
+    steps: Sequence[Step] = (),
+    verdict: Verdict | None = None,
+    several: Several | None = None,
 ) -> None:
     """The page about one run, or about several side by side; complete or not at all. Creates the folder.
 
     `made_by`: the command line it came from, for the foot of the page; `steps`: what to do next, where the caller knows; `verdict`: instead
     of the one that follows from the runs. Raises SettingsError where plotly is missing, OSError.
     """
-    page = render(runs, title=title, made_by=made_by, steps=steps, verdict=verdict)
+    page = render(runs, title=title, made_by=made_by, steps=steps, verdict=verdict, several=several)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -44,16 +71,26 @@ def can_write() -> bool:
     return find_spec("plotly") is not None
 
 
-def render(runs: Sequence[Timeline], *, title: str, made_by: str, steps: Sequence[Step] = (), verdict: Verdict | None = None) -> str:
+def render(
+    runs: Sequence[Timeline],
+    *,
+    title: str,
+    made_by: str,
+    steps: Sequence[Step] = (),
+    verdict: Verdict | None = None,
+    several: Several | None = None,
+) -> str:
     """The page as text; the same runs give the same bytes. Raises SettingsError where plotly is missing."""
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge(summaries, steps)
+    scenes = [""] * len(runs) if several is None else several.scenes
     data = {
         "title": title,
         "made_by": made_by,
         "verdict": asdict(verdict),
-        "runs": [run_figures(run, len(runs)) for run in summaries],
-        "comparison": comparison(summaries) if len(summaries) > 1 else None,
+        "runs": [{**run_figures(run, len(runs)), "scene": scene} for run, scene in zip(summaries, scenes, strict=True)],
+        "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
+        "tables": [] if several is None else [asdict(sheet) for sheet in several.sheets],
     }
     return _filled(
         _own("page.html"),

@@ -11,7 +11,9 @@
   const DARK = ["#56b4e9", "#e69f00", "#2bc79b", "#e29ac4", "#f0e442", "#7fc4ff", "#ffffff", "#d7a27a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const MARKS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon"];
-  const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ⓘ What would have been asked for" };
+  const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ What would have been asked for",
+    told: "ℹ Compared" };
+  const compared = data.runs.length > 1;
   let shown = 0, printing = false, chosen = -1;
 
   const theme = () => (printing || !dark.matches
@@ -173,7 +175,8 @@
 
   function drawOverlay() {
     const look = theme();
-    const traces = data.runs.map((run, index) => ({ type: "scatter", mode: "lines", name: run.title, x: run.spread.t, y: run.spread.y,
+    const scene = data.runs[shown].scene;
+    const traces = data.runs.filter((run) => run.scene === scene).map((run, index) => ({ type: "scatter", mode: "lines", name: run.title, x: run.spread.t, y: run.spread.y,
       line: { color: look.lines[index % 8], dash: DASHES[Math.floor(index / 2) % 4], width: 2 },
       hovertemplate: `${safe(run.title)}: %{y:.1f} points<br>%{x|%Y-%m-%d %H:%M}<extra></extra>` }));
     draw("overlay", traces, { yaxis: { title: { text: "spread, points" }, rangemode: "tozero" } });
@@ -205,7 +208,7 @@
     if (!run) return;
     drawUsage(run);
     drawSpread(run);
-    if (data.comparison) drawOverlay();
+    if (compared) drawOverlay();
   }
 
   function showRun(index) {
@@ -213,7 +216,7 @@
     chosen = -1;
     byId("told").textContent = "";
     const run = data.runs[index];
-    byId("kind").textContent = `${run.title}: ${run.kind}.`;
+    byId("kind").textContent = `${run.scene ? `${run.scene}, ` : ""}${run.title}: ${run.kind}.`;
     byId("tiles").replaceChildren(...run.tiles.map(([label, value, meaning]) => {
       const tile = element("div");
       tile.append(element("dt", label), element("dd", value, "figure"), element("dd", meaning, "meaning"));
@@ -241,19 +244,51 @@
     byId("made-by").textContent = data.made_by;
   }
 
-  function showComparison() {
-    if (!data.comparison) return;
-    const { heads, rows, best } = data.comparison;
-    byId("compared").hidden = false;
-    const marked = rows.map((row, line) => row.map((text, column) => (best[column].includes(line) ? `● ${text}` : text)));
-    fillTable(byId("comparison"), heads, marked, heads.map((_, column) => (column ? "right" : "name")));
+  function marked({ rows, best }) {
+    return rows.map((row, line) => row.map((text, column) => (best[column].includes(line) ? `● ${text}` : text)));
+  }
+
+  function showTables() {
+    for (const one of data.tables) {
+      const frame = element("div", undefined, "wide");
+      Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: one.title });
+      const table = element("table");
+      fillTable(table, one.heads, marked(one), one.heads.map((_, column) => (column < one.names ? "name" : "right")));
+      frame.append(table);
+      byId("tables").append(element("h3", one.title), frame, element("p", one.hint, "hint"));
+    }
+  }
+
+  function showChoice() {
+    const scene = byId("scene").value;
+    byId("choice").replaceChildren(element("legend", "Show one run in detail"));
     data.runs.forEach((run, index) => {
+      if (run.scene !== scene) return;
       const label = element("label");
-      const button = Object.assign(element("input"), { type: "radio", name: "run", value: index, checked: index === 0 });
+      const button = Object.assign(element("input"), { type: "radio", name: "run", value: index, checked: index === shown });
       button.addEventListener("change", () => showRun(index));
       label.append(button, ` ${run.title}`);
       byId("choice").append(label);
     });
+  }
+
+  function showComparison() {
+    if (!compared) return;
+    byId("compared").hidden = false;
+    showTables();
+    byId("comparison-frame").hidden = byId("comparison-hint").hidden = !data.comparison;
+    if (data.comparison) {
+      const { heads } = data.comparison;
+      fillTable(byId("comparison"), heads, marked(data.comparison), heads.map((_, column) => (column ? "right" : "name")));
+    }
+    const scenes = [...new Set(data.runs.map((run) => run.scene))];
+    byId("scene").replaceChildren(...scenes.map((scene) => Object.assign(element("option", scene), { value: scene })));
+    byId("scenes").hidden = scenes.length < 2;
+    byId("scene").addEventListener("change", () => {
+      showRun(data.runs.findIndex((run) => run.scene === byId("scene").value));
+      showChoice();
+    });
+    showChoice();
   }
 
   showVerdict();

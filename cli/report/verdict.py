@@ -10,7 +10,8 @@ from typing import Literal
 from cli.report.summary import Summary
 from cli.report.wording import data_rate, duration, figure, number, points, share
 
-Level = Literal["good", "fair", "bad", "open"]
+#: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader.
+Level = Literal["good", "fair", "bad", "open", "told"]
 #: A run in which more than this part of the moves went to bundles that had moved before is restless.
 _RESTLESS = 0.25
 

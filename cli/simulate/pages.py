@@ -1,33 +1,83 @@
-"""Runs as pages with pictures: one for each scenario, strategies side by side, the first seed of each."""
+"""Runs as one page with pictures: the first seed of each, strategies side by side; of several scenarios with tables of all seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli.report.page import write_report
+from cli.report.page import Several, Sheet, write_report
+from cli.report.verdict import Step, Verdict
+from cli.simulate import ratings
 from cli.simulate.runs import Made
-from cli.simulate.tables import grouped
+from cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
 from simulation.scenarios import shelf
 from simulation.timeline import Timeline
 
 
-def write(made: Sequence[Made], file: Path) -> list[Path]:
-    """Writes `file`, or with several scenarios one file each, the scenario's name before the ending; returns what was written."""
-    kept: dict[str, list[tuple[Made, Timeline]]] = {}
-    for (scenario, _), group in grouped(made).items():
-        kept.setdefault(scenario, []).extend((one, one.timeline) for one in group if one.timeline is not None)
-    written = []
-    for scenario, runs in kept.items():
-        path = file if len(kept) == 1 else file.with_name(f"{file.stem}-{scenario}{file.suffix or '.html'}")
-        _write_one(scenario, runs, path)
-        written.append(path)
-    return written
+def write(made: Sequence[Made], file: Path) -> None:
+    """One scenario gets a page about its runs; several get one page with a table of all."""
+    kept = [(one, one.timeline) for group in grouped(made).values() for one in group if one.timeline is not None]
+    names = list(dict.fromkeys(one.scenario for one, _ in kept))
+    if len(names) == 1:
+        title = shelf.load(kept[0][0].wish.scenario).scenario.title
+        alone = len(kept) == 1
+        write_report(
+            file, [line if alone else _named(one, line) for one, line in kept], title=title, made_by=f"rebalancer simulate {names[0]}"
+        )
+        return
+    found = ratings.rated(made)
+    sheets = [*([] if found is None else [_ratings(found)]), _all(made)]
+    write_report(
+        file,
+        [_named(one, line) for one, line in kept],
+        title=f"{len(names)} scenarios",
+        made_by=f"rebalancer simulate {' '.join(names)}",
+        verdict=_verdict(made, found),
+        several=Several([one.scenario for one, _ in kept], sheets),
+    )
 
 
-def _write_one(scenario: str, runs: Sequence[tuple[Made, Timeline]], path: Path) -> None:
-    named = shelf.load(runs[0][0].wish.scenario)
-    title = named.scenario.title
-    lines = [timeline if len(runs) == 1 else replace(timeline, title=one.label) for one, timeline in runs]
-    write_report(path, lines, title=title, made_by=f"rebalancer simulate {scenario}")
+def _named(one: Made, timeline: Timeline) -> Timeline:
+    return replace(timeline, title=one.label)
+
+
+def _ratings(found: ratings.Rated) -> Sheet:
+    heads, lines = ratings.rows(found)
+    best = [[], *(best_rows([values[name] for values in found.values.values()]) for name in found.scenarios)]
+    return Sheet("Ratings, less is better", ratings.legend(found), heads, lines, best)
+
+
+def _all(made: Sequence[Made]) -> Sheet:
+    """One line for each scenario and strategy; within a scenario the lowest spread is marked."""
+    groups = grouped(made)
+    lines = [[scenario, label, *cells(group)] for (scenario, label), group in groups.items()]
+    heads = ["scenario", "strategy", *(heading for heading, _, _ in COLUMNS)]
+    best = [[] if head != "spread" else [row for rows in _evenest(groups).values() for row in rows] for head in heads]
+    return Sheet("Every scenario, every strategy", LEGEND.replace("\n", " "), heads, lines, best, names=2)
+
+
+def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list[int]]:
+    """Scenario → rows of the groups that ended with the lowest spread; none where all did alike."""
+    rows: dict[str, list[int]] = {}
+    spreads = [median([one.figures.lasting_spread for one in group]) for group in groups.values()]
+    for row, (scenario, _) in enumerate(groups):
+        rows.setdefault(scenario, []).append(row)
+    return {scenario: [mine[place] for place in best_rows([spreads[row] for row in mine])] for scenario, mine in rows.items()}
+
+
+def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> Verdict:
+    groups, labels = grouped(made), list(dict.fromkeys(one.label for one in made))
+    evenest, who = _evenest(groups), [label for _, label in groups]
+    steps = (
+        Step("Choose a scenario below to see how it went and why each bundle moved."),
+        Step("Ask the same of what your own cluster recorded.", "rebalancer backtest RECORDING --strategy avg --strategy threshold"),
+    )
+    if len(labels) < 2:
+        return Verdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table says how it did in each.", steps)
+    wins = Counter(who[row] for rows in evenest.values() for row in rows)
+    said = ", ".join(f"{label} in {count}" for label, count in wins.most_common(3))
+    headline = f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: {said or 'none, all did alike'}."
+    detail = "No scenario here says what strategies are rated by." if found is None else ratings.verdict(found)
+    return Verdict("told", headline, detail, steps)

@@ -28,8 +28,8 @@ LEGEND = """\
 Medians over the seeds, lowest–highest in brackets. balanced: rounds until balanced for good; rounds, bundles: that moved; churn:
 traffic moved ÷ the least that had to move for the spread reached; spread: of usage at the end, points, without noise; gap: how far
 above what whole bundles can reach; false/d: unloads a day while nothing was uneven; overload:
-brokers × minutes above 85 %; clients: topics × seconds without a broker. LRUW, LLTMR: LeastResourceUsageWithWeight and
-LeastLongTermMessageRate. --json has every figure."""
+brokers × minutes above 85 %; clients: topics × seconds without a broker. parity: as Pulsar's class decides, fixed: with its
+known defects repaired. LRUW, LLTMR: LeastResourceUsageWithWeight and LeastLongTermMessageRate. --json has every figure."""
 
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
@@ -44,12 +44,13 @@ def by_scenario(made: Sequence[Made]) -> Iterator[Table]:
     """One table for each scenario, one line for each strategy."""
     groups = grouped(made)
     for scenario in dict.fromkeys(scenario for scenario, _ in groups):
-        rows = [[label, *_cells(group)] for (name, label), group in groups.items() if name == scenario]
+        rows = [[label, *cells(group)] for (name, label), group in groups.items() if name == scenario]
         columns: list[tuple[str, console.Side]] = [("strategy", "left"), *((heading, "right") for heading, _, _ in COLUMNS)]
         yield console.table(columns, rows, title=scenario)
 
 
-def _cells(group: Sequence[Made]) -> list[str]:
+def cells(group: Sequence[Made]) -> list[str]:
+    """One line of the table: medians of a group of seeds."""
     return [_cell([getattr(one.figures, name) for one in group], ranged) for _, name, ranged in COLUMNS]
 
 
@@ -77,6 +78,14 @@ def median(values: Sequence[float]) -> float:
         return float("nan")
     low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
     return low if low == high else (low + high) / 2
+
+
+def best_rows(values: Sequence[float]) -> list[int]:
+    """Rows with the lowest figure; none if all are alike or nobody knows."""
+    known = [value for value in values if not isnan(value)]
+    if len(known) < 2 or min(known) == max(known):
+        return []
+    return [row for row, value in enumerate(values) if value == min(known)]
 
 
 def shown(value: float) -> str:

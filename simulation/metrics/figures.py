@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from simulation.metrics import bounds
 from simulation.metrics.overload import overload_minutes, overload_ratio
+from simulation.metrics.overshoot import over_placement, over_unloading
 from simulation.metrics.prediction import prediction_error
 from simulation.timeline import Move, Timeline
 from strategies.bundle_loads import Floats
@@ -52,7 +53,8 @@ class Figures:
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
     message rate. `moved_twice`: bundles moved more than once; `back_and_forth`: moves that undo another. `false_unloads_a_day`: while
-    usages were within the target anyhow. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's
+    usages were within the target anyhow. `over_unloading`, `over_placement`: points by which brokers that gave or took went past the mean,
+    summed up. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's
     that evens all out in one round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast and seen
     usage, in points.
     """
@@ -86,6 +88,8 @@ class Figures:
     moved_twice: float
     back_and_forth: float
     false_unloads_a_day: float
+    over_unloading: float
+    over_placement: float
     overload_minutes: float
     overload_ratio: float
     client_cost: float
@@ -137,6 +141,8 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         moved_twice=float(sum(count > 1 for count in Counter(move.bundle for move in moves).values())),
         back_and_forth=float(_back_and_forth(moves)),
         false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
+        over_unloading=over_unloading(timeline, moves),
+        over_placement=over_placement(timeline, [move for move in timeline.moves if move.round >= onset]),
         overload_minutes=overload_minutes(timeline, onset, by.limit),
         overload_ratio=overload_ratio(timeline, onset, by.limit),
         client_cost=float(sum(move.topics * move.blip_ms / 1000 for move in timeline.moves if move.happened and move.round >= onset)),

@@ -14,6 +14,8 @@ Whole = Annotated[int, Field(ge=1)]
 #: Either a figure, or two of which one in between is drawn for every seed.
 Drawn = Positive | tuple[Positive, Positive]
 DrawnWhole = Whole | tuple[Whole, Whole]
+#: What a scenario shows about a strategy, as published ratings name it.
+Property = Literal["heterogeneity", "stability", "over-placement", "over-unloading"]
 
 
 class Form(BaseModel):
@@ -198,6 +200,8 @@ class Scenario(Form):
     from_minute: Minute = 0
     #: Nothing lasting is wrong: every unload is one too many.
     calm: bool = False
+    #: Which properties strategies are rated by here.
+    rates: tuple[Property, ...] = ()
     card: str | None = None
     published: tuple[Published, ...] = ()
     notes: str = ""

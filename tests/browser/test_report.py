@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.report.page import write_report
+from cli.report.page import Several, Sheet, write_report
 from simulation.loop import EngineDecider, closed_loop
 from simulation.skewed import skewed_cluster
 from simulation.timeline import Membership, Move, Timeline
@@ -123,6 +123,20 @@ def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(tmp_path: Path,
     page.keyboard.press("ArrowDown")
     assert page.inner_text("#kind").startswith("threshold: ")
     assert page.locator("#settings tbody tr").inner_text().split() == ["shedding.strategy", "threshold"]
+
+
+def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(tmp_path: Path, open_page: Open) -> None:
+    path = tmp_path / "report.html"
+    sheet = Sheet("All of them", "how it was measured", ["scenario", "strategy", "spread"], [["one", "avg", "5"]], [[], [], [0]], names=2)
+    runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
+    write_report(path, runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet]))
+    page = open_page(path)
+    assert page.locator("#tables tbody tr").inner_text().split() == ["one", "avg", "●", "5"]
+    assert not page.locator("#comparison-frame").is_visible()
+    assert page.locator("#overlay .scatterlayer .trace").count() == len(page.locator("#choice label").all()) == 2
+    page.select_option("#scene", "two")
+    assert page.inner_text("#kind").startswith("two, threshold: ")
+    assert page.locator("#overlay .scatterlayer .trace").count() == len(page.locator("#choice label").all()) == 1
 
 
 @pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])

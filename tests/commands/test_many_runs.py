@@ -47,3 +47,18 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
         assert one.timeline.usage.tobytes() == other.timeline.usage.tobytes()
         assert repr(one.timeline.moves) == repr(other.timeline.moves)
     assert alone[0].figures.start_spread != alone[1].figures.start_spread
+
+
+def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path: Path) -> None:
+    shown = ["e2-uniform-jitter", "e4-threshold-over-unloading", "e7-avg-equal", "strong-broker-full"]
+    page = tmp_path / "all.html"
+    answer = rebalancer("simulate", *shown, "--strategy", "all", "--mode", "parity", "--seeds", 3, "--html", page, "--json")
+    assert answer.code == 0, answer.err
+    ratings = answer.json["ratings"]
+    assert len(ratings["strategies"]) == 5
+    assert ratings["order_as_published"] == dict.fromkeys(("stability", "over-placement", "over-unloading", "heterogeneity"), True)
+    assert len(answer.json["runs"]) == 4 * 5 * 3
+    written = page.read_text("utf-8")
+    assert "5 strategies in 4 scenarios" in written
+    assert "Every scenario, every strategy" in written
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.html"]
