@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from math import isnan
 from typing import Any
 
 import numpy as np
 
+from simulation.metrics import churn
 from simulation.timeline import Move, Timeline
 from strategies.bundle_loads import Floats
 
@@ -73,8 +71,7 @@ class Summary:
     @property
     def traffic(self) -> float:
         """Bytes/s that changed brokers, all moves together; NaN when no move's traffic is known."""
-        known = [move.traffic for move in self.moves if not isnan(move.traffic)]
-        return sum(known) if known else float("nan")
+        return churn.traffic_moved(self.moves) if self.moves else float("nan")
 
     @property
     def days(self) -> float:
@@ -84,13 +81,12 @@ class Summary:
     @cached_property
     def repeated(self) -> int:
         """Bundles that moved more than once."""
-        return sum(len(path) > 1 for path in _paths(self.moves).values())
+        return churn.moved_twice(self.moves)
 
     @cached_property
     def returned(self) -> int:
         """Moves that took a bundle back to the broker it had left in the move before."""
-        pairs = (pair for path in _paths(self.moves).values() for pair in pairwise(path))
-        return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
+        return churn.back_and_forth(self.moves)
 
     def as_json(self) -> dict[str, Any]:
         """For programs; None for what nobody knows."""
@@ -104,13 +100,6 @@ class Summary:
         known = {name: None if isnan(value) else round(value, 6) for name, value in figures.items()}
         counts = {"rounds": self.run.rounds, "rounds_within_goal": int(self.run.reached.sum()), "commands": self.commands}
         return {**counts, **known, "moved": len(self.moves), "moved_again": self.repeated, "moved_back": self.returned}
-
-
-def _paths(moves: Sequence[Move]) -> dict[str, list[Move]]:
-    paths: dict[str, list[Move]] = defaultdict(list)
-    for move in moves:
-        paths[move.bundle].append(move)
-    return paths
 
 
 def _first(values: Floats) -> float:

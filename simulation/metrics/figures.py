@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan
 
 import numpy as np
 import numpy.typing as npt
 
-from simulation.metrics import bounds
+from simulation.metrics import bounds, churn
 from simulation.metrics.overload import overload_minutes, overload_ratio
 from simulation.metrics.overshoot import over_placement, over_unloading
 from simulation.metrics.prediction import prediction_error
-from simulation.timeline import Move, Timeline
+from simulation.timeline import Timeline
 from strategies.bundle_loads import Floats
 
 #: Balanced means: within the target for so many rounds in a row.
@@ -52,11 +50,11 @@ class Figures:
     """NaN: cannot be known; ∞: never happened. Spreads are in points, times in rounds after the onset unless they say otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
-    message rate. `moved_twice`: bundles moved more than once; `back_and_forth`: moves that undo another. `false_unloads_a_day`: while
-    usages were within the target anyhow. `over_unloading`, `over_placement`: points by which brokers that gave or took went past the mean,
-    summed up. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's
-    that evens all out in one round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast and seen
-    usage, in points.
+    message rate. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back to the broker left before.
+    `false_unloads_a_day`: while usages were within the target anyhow. `over_unloading`, `over_placement`: points by which brokers that
+    gave or took went past the mean, summed up. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an
+    oracle's that evens all out in one round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast
+    and seen usage, in points.
     """
 
     rounds_to_detect: float
@@ -109,7 +107,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
     rounds = sorted({move.round for move in moves})
     balanced = _balanced(lasting <= 100 * by.target + 1e-9, onset)
     attainable = nan if truth is None else _attainable(timeline, truth)
-    moved, least = float(sum(move.traffic for move in moves)), _least(timeline, onset, float(lasting[-1]) / 100, truth)
+    moved, least = churn.traffic_moved(moves), _least(timeline, onset, float(lasting[-1]) / 100, truth)
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
     return Figures(
         rounds_to_detect=_first(spread[onset:] > 100 * by.target),
@@ -122,7 +120,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         bundles_placed=float(sum(move.kind == "placed" and move.round >= onset for move in timeline.moves)),
         minutes_moving=(rounds[-1] - rounds[0] + 1) * timeline.interval_ms / 60_000 if rounds else 0.0,
         unloads_per_hour=len(moves) / days / 24,
-        most_unloads_per_hour=_most_in_an_hour(moves),
+        most_unloads_per_hour=float(churn.most_in_an_hour(moves)),
         moved_mib=moved / 2**20,
         least_mib=least / 2**20,
         churn_ratio=moved / least if least > 0 else (1.0 if moved == 0 else nan),
@@ -138,8 +136,8 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         rate_ratio_end=_ratio(_mean_of_last(timeline.msg_rate)),
         usage_ratio_end=_ratio(timeline.lasting[-1]),
         peak_over_mean=_peak_over_mean(timeline.lasting[-1]),
-        moved_twice=float(sum(count > 1 for count in Counter(move.bundle for move in moves).values())),
-        back_and_forth=float(_back_and_forth(moves)),
+        moved_twice=float(churn.moved_twice(moves)),
+        back_and_forth=float(churn.back_and_forth(moves)),
         false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
         over_unloading=over_unloading(timeline, moves),
         over_placement=over_placement(timeline, [move for move in timeline.moves if move.round >= onset]),
@@ -183,13 +181,6 @@ def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) 
     return bounds.least_to_move(usage[there], reached, capacity[there]) * per_load
 
 
-def _most_in_an_hour(moves: Sequence[Move]) -> float:
-    times = np.array(sorted(move.ts for move in moves), dtype=np.int64)
-    if not len(times):
-        return 0.0
-    return float((np.searchsorted(times, times + 3_600_000, side="left") - np.arange(len(times))).max())
-
-
 def _tail(spread: Floats) -> float:
     """What a chart shows at its end: the mean of the last rounds."""
     last = spread[-STEADY_ROUNDS:]
@@ -216,12 +207,3 @@ def _ratio(figures: Floats) -> float:
 def _peak_over_mean(usage: Floats) -> float:
     known = usage[np.isfinite(usage)]
     return float(known.max() / known.mean()) if len(known) and known.mean() > 0 else nan
-
-
-def _back_and_forth(moves: Sequence[Move]) -> int:
-    count, last = 0, dict[str, Move]()
-    for move in moves:
-        before = last.get(move.bundle)
-        count += before is not None and before.source == move.destination and before.destination == move.source
-        last[move.bundle] = move
-    return count

@@ -1,0 +1,47 @@
+"""What moves come to: how much traffic, which bundles again and again, how many in a short time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from math import isnan, nan
+
+import numpy as np
+
+from simulation.timeline import Move
+
+_HOUR_MS = 3_600_000
+
+
+def traffic_moved(moves: Sequence[Move]) -> float:
+    """Bytes/s in + out that changed brokers, all moves together; NaN when no move's traffic is known."""
+    known = [move.traffic for move in moves if not isnan(move.traffic)]
+    return float(sum(known)) if known or not moves else nan
+
+
+def moved_twice(moves: Sequence[Move]) -> int:
+    """Bundles that moved more than once."""
+    return sum(len(path) > 1 for path in _paths(moves))
+
+
+def back_and_forth(moves: Sequence[Move]) -> int:
+    """Moves that took a bundle back to the broker it had left in the move before."""
+    pairs = (pair for path in _paths(moves) for pair in pairwise(path))
+    return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
+
+
+def most_in_an_hour(moves: Sequence[Move]) -> int:
+    """The most moves that fell within one hour."""
+    times = np.array(sorted(move.ts for move in moves), dtype=np.int64)
+    if not len(times):
+        return 0
+    return int((np.searchsorted(times, times + _HOUR_MS, side="left") - np.arange(len(times))).max())
+
+
+def _paths(moves: Sequence[Move]) -> list[list[Move]]:
+    """The moves of each bundle, in order of decision."""
+    paths: dict[str, list[Move]] = defaultdict(list)
+    for move in moves:
+        paths[move.bundle].append(move)
+    return list(paths.values())
