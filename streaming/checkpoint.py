@@ -22,6 +22,7 @@ from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.shedding.registry import SHEDDERS
 from strategies.state import STATE_VERSION
+from streaming.changes import committed_batch, may_change
 from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"
@@ -35,6 +36,10 @@ _FORMAT = 1
 #: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
 COLUMNS_VERSION = 3
 _EPOCH = "round.epoch"
+_HALF_DONE = (
+    "holds a micro-batch that was begun and must be repeated as it was: run once with the old settings and --drain, then start "
+    "with the new ones"
+)
 _AFRESH = "name a new folder as job.checkpoint (averages and hit counts then start afresh)"
 
 
@@ -45,12 +50,26 @@ class CheckpointInUse(RebalancerError):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Settings that were changed under a checkpoint. `batch`: the last micro-batch under the old ones; `settings`: path → before, after."""
+
+    batch: int
+    settings: Mapping[str, Any]
+
+    def lines(self) -> Iterator[str]:
+        """For people: one per setting."""
+        for path, (before, after) in self.settings.items():
+            yield f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} up to micro-batch {self.batch}"
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
-    """What the guard file says. `state`: versions of the parts of the state; `settings`: dotted path → value."""
+    """What the guard file says. `state`: versions of the parts of the state; `settings`: dotted path → value; `changes`, oldest first."""
 
     product: str
     state: Mapping[str, int]
     settings: Mapping[str, Any]
+    changes: tuple[Change, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -68,10 +87,14 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A folder that is ours. `lock`: the file descriptor of the lock, held until its last copy is closed; `epoch`: of the commands."""
+    """A folder that is ours. `lock`: the file descriptor of the lock, held until its last copy is closed; `epoch`: of the commands.
+
+    `change`: settings that are others than at the last start, and may be.
+    """
 
     lock: int
     epoch: int
+    change: Change | None = None
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
@@ -107,11 +130,14 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
 
 
 @contextmanager
-def guarded(folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, patience_s: float = 20.0) -> Iterator[Held]:
+def guarded(
+    folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, patience_s: float = 20.0, keep: bool = True
+) -> Iterator[Held]:
     """Holds the folder for one job. A checkpoint keeps the epoch with which it began, so that what is published again has the same ids.
 
     `next_epoch`: asked when the checkpoint begins; `guard` may want a higher one. `patience_s`: how long a job that is just ending is
-    waited for. Raises CheckpointInUse, StateVersionError, SettingsError, and what `next_epoch` raises.
+    waited for. `keep`: write down which settings have changed. Raises CheckpointInUse, StateVersionError, SettingsError, and what
+    `next_epoch` raises.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +146,10 @@ def guarded(folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 
         raise SettingsError([f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a folder of yours"]) from error
     try:
         _wait_for(lock, folder, patience_s)
-        yield Held(lock, _check_or_begin(folder, guard, next_epoch).epoch)
+        guard, change = _check_or_begin(folder, guard, next_epoch)
+        if change is not None and keep:
+            _write(folder / GUARD, replace(guard, changes=(*guard.changes, change)))
+        yield Held(lock, guard.epoch, change)
     finally:
         os.close(lock)
 
@@ -130,8 +159,9 @@ def read_guard(folder: Path) -> Guard:
     path = folder / GUARD
     try:
         tree = json.loads(path.read_bytes())
-        guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]))
         version, digest = tree["format"], tree["digest"]
+        changes = tuple(Change(int(one["batch"]), dict(one["settings"])) for one in tree.get("changes", ()))
+        guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes)
     except FileNotFoundError as error:
         raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_AFRESH}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -156,29 +186,35 @@ def _wait_for(lock: int, folder: Path, patience_s: float) -> None:
         time.sleep(0.1)
 
 
-def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -> Guard:
+def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -> tuple[Guard, Change | None]:
+    """The guard that holds from now on, and what changed since the last start."""
     strangers = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
         written = read_guard(folder)
-        _compare(folder, written, guard.at_least(written.epoch))
-        return written
+        return _go_on(folder, written, replace(guard.at_least(written.epoch), changes=written.changes))
     if strangers:
         raise StateVersionError(f"{folder} holds {', '.join(strangers[:3])} but no {GUARD}: it is no checkpoint of this program; {_AFRESH}")
     begun = guard.at_least(next_epoch())
     _write(folder / GUARD, begun)
-    return begun
+    return begun, None
 
 
-def _compare(folder: Path, written: Guard, now: Guard) -> None:
+def _go_on(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | None]:
     if written.state != now.state:
         raise StateVersionError(
             f"the checkpoint {folder} was written by version {written.product} in state format {_versions(written)}; version {now.product} "
             f"continues format {_versions(now)} only: go back to the version that wrote it, or {_AFRESH}"
         )
     differing = _differing(written, now)
-    if differing:
-        complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
+    if not differing:
+        return written, None
+    complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
+    if not all(map(may_change, differing)):
         raise SettingsError([*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_AFRESH}"])
+    batch = committed_batch(folder)
+    if batch is None:
+        raise SettingsError([*complaints, f"job.checkpoint: {folder} {_HALF_DONE}"])
+    return now, Change(batch, {path: (written.settings.get(path), now.settings.get(path)) for path in differing})
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:
@@ -201,7 +237,9 @@ def _versions(guard: Guard) -> str:
 
 def _write(path: Path, guard: Guard) -> None:
     """All or nothing: a job killed while it writes leaves no half guard."""
+    changes = [asdict(change) for change in guard.changes]
     tree = {"format": _FORMAT, "product": guard.product, "state": guard.state, "digest": guard.digest, "settings": guard.settings}
+    tree |= {"changes": changes} if changes else {}
     draft = path.with_name(_DRAFT)
     with draft.open("w", encoding="utf-8") as file:
         file.write(json.dumps(tree, indent=2) + "\n")

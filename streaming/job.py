@@ -100,6 +100,8 @@ def run_job(
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
         say(f"epoch {held.epoch}: what jobs of older epochs command is refused")
+        for line in held.change.lines() if held.change is not None else ():
+            say(line)
         report = stack.enter_context(_reports(job, on_progress))
         spark = stack.enter_context(_running(run, held.lock) if session is None else _borrowed(session, job))
         stack.enter_context(_signals(wish))

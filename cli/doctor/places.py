@@ -46,8 +46,9 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
         folder = checkpoint_folder(job)
         if not (folder / GUARD).exists():
             return _new_checkpoint(folder)
-        with guarded(folder, guard_of(job, engine), patience_s=0):
-            return ok("checkpoint", f"{folder} belongs to these settings")
+        with guarded(folder, guard_of(job, engine), patience_s=0, keep=False) as held:
+            changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
+            return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except CheckpointInUse as error:

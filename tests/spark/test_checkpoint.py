@@ -10,8 +10,10 @@ import pytest
 
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
+from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
+from strategies.throttling.advice import AdviceSettings
 from streaming.checkpoint import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
 from streaming.settings import JobSettings
 
@@ -65,6 +67,60 @@ def test_of_another_strategy_only_the_choice_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         begin(tmp_path, a_guard(EngineSettings(strategy="avg")))
     assert refused.value.complaints[:-1] == ['shedding.strategy: "avg", but the checkpoint was written with "threshold"']
+
+
+CAREFUL = replace(THRESHOLD, limits=LimitSettings(moves_per_round=3), throttling=AdviceSettings(advise=False))
+
+
+def processed(folder: Path, begun: int, committed: int) -> None:
+    """Spark's own logs of a checkpoint."""
+    for log, newest in (("offsets", begun), ("commits", committed)):
+        (folder / log).mkdir(exist_ok=True)
+        for batch in range(newest + 1):
+            (folder / log / str(batch)).touch()
+
+
+def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path: Path) -> None:
+    begin(tmp_path)
+    processed(tmp_path, begun=11, committed=11)
+    with guarded(tmp_path, a_guard(CAREFUL)) as held:
+        assert held.change is not None
+        assert list(held.change.lines()) == [
+            "limits.moves_per_round: 3 from here on; it was 0 up to micro-batch 11",
+            "throttling.advise: false from here on; it was true up to micro-batch 11",
+        ]
+    with guarded(tmp_path, a_guard(CAREFUL)) as held:
+        assert held.change is None
+    processed(tmp_path, begun=14, committed=14)
+    begin(tmp_path)
+    assert [(change.batch, list(change.settings)) for change in read_guard(tmp_path).changes] == [
+        (11, ["limits.moves_per_round", "throttling.advise"]),
+        (14, ["limits.moves_per_round", "throttling.advise"]),
+    ]
+
+
+def test_a_change_before_the_first_micro_batch_is_one_too(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path, a_guard(CAREFUL))
+    assert [change.batch for change in read_guard(tmp_path).changes] == [-1]
+
+
+def test_nothing_changes_while_a_micro_batch_must_be_repeated(tmp_path: Path) -> None:
+    """What was published of it would otherwise be published with another content under the same id."""
+    begin(tmp_path)
+    processed(tmp_path, begun=12, committed=11)
+    with pytest.raises(SettingsError) as refused:
+        begin(tmp_path, a_guard(CAREFUL))
+    assert refused.value.complaints[0] == "limits.moves_per_round: 3, but the checkpoint was written with 0"
+    assert "run once with the old settings and --drain, then start with the new ones" in refused.value.complaints[-1]
+    begin(tmp_path)
+
+
+def test_beside_a_setting_that_cannot_change_none_can(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with pytest.raises(SettingsError, match=r"round\.interval_ms"):
+        begin(tmp_path, a_guard(replace(CAREFUL, round=RoundSettings(interval_ms=30_000))))
+    assert read_guard(tmp_path).changes == ()
 
 
 def test_settings_that_change_no_decision_may_differ(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from cli.doctor.places import check_checkpoint, check_disk, check_topics
 from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
 from strategies.engine import EngineSettings
+from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from streaming.checkpoint import guard_of, guarded
 from streaming.settings import JobSettings, Topics
@@ -102,6 +103,16 @@ def test_a_checkpoint_of_these_or_of_other_settings(tmp_path: Path) -> None:
     other = check_checkpoint(job(tmp_path), EngineSettings(round=RoundSettings(epoch=2)))
     assert other.status == "fail"
     assert other.text.startswith("round.epoch: 2, but the checkpoint was written with 1")
+
+
+def test_limits_that_have_changed_are_told_and_left_for_the_job_to_write_down(tmp_path: Path) -> None:
+    with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
+        pass
+
+    for _ in range(2):
+        found = check_checkpoint(job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3)))
+        assert found.status == "ok"
+        assert found.text.endswith("; changed since the last start, and may be: limits.moves_per_round")
 
 
 def test_a_checkpoint_that_a_job_is_using(tmp_path: Path) -> None:
