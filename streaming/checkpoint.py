@@ -51,15 +51,17 @@ class CheckpointInUse(RebalancerError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Settings that were changed under a checkpoint. `batch`: the last micro-batch under the old ones; `settings`: path → before, after."""
+    """Settings that were changed under a checkpoint. `batch`, `epoch`: the last under the old ones; `settings`: path → before, after."""
 
     batch: int
+    epoch: int
     settings: Mapping[str, Any]
 
     def lines(self) -> Iterator[str]:
         """For people: one per setting."""
         for path, (before, after) in self.settings.items():
-            yield f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} up to micro-batch {self.batch}"
+            until = f"in epoch {self.epoch}, up to micro-batch {self.batch}"
+            yield f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} {until}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +135,11 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
 def guarded(
     folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, patience_s: float = 20.0, keep: bool = True
 ) -> Iterator[Held]:
-    """Holds the folder for one job. A checkpoint keeps the epoch with which it began, so that what is published again has the same ids.
+    """Holds the folder for one job. A checkpoint keeps its epoch while its settings stay, so that what is published again has the same ids.
 
-    `next_epoch`: asked when the checkpoint begins; `guard` may want a higher one. `patience_s`: how long a job that is just ending is
-    waited for. `keep`: write down which settings have changed. Raises CheckpointInUse, StateVersionError, SettingsError, and what
-    `next_epoch` raises.
+    `next_epoch`: asked when the checkpoint begins and when settings have changed; `guard` may want a higher one. `patience_s`: how long
+    a job that is just ending is waited for. `keep`: write down which settings have changed. Raises CheckpointInUse, StateVersionError,
+    SettingsError, and what `next_epoch` raises.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +150,8 @@ def guarded(
         _wait_for(lock, folder, patience_s)
         guard, change = _check_or_begin(folder, guard, next_epoch)
         if change is not None and keep:
-            _write(folder / GUARD, replace(guard, changes=(*guard.changes, change)))
+            guard = replace(guard, changes=(*guard.changes, change)).at_least(max(next_epoch(), change.epoch + 1))
+            _write(folder / GUARD, guard)
         yield Held(lock, guard.epoch, change)
     finally:
         os.close(lock)
@@ -160,7 +163,7 @@ def read_guard(folder: Path) -> Guard:
     try:
         tree = json.loads(path.read_bytes())
         version, digest = tree["format"], tree["digest"]
-        changes = tuple(Change(int(one["batch"]), dict(one["settings"])) for one in tree.get("changes", ()))
+        changes = tuple(Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"])) for one in tree.get("changes", ()))
         guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes)
     except FileNotFoundError as error:
         raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_AFRESH}") from error
@@ -214,7 +217,7 @@ def _go_on(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | No
     batch = committed_batch(folder)
     if batch is None:
         raise SettingsError([*complaints, f"job.checkpoint: {folder} {_HALF_DONE}"])
-    return now, Change(batch, {path: (written.settings.get(path), now.settings.get(path)) for path in differing})
+    return now, Change(batch, written.epoch, {path: (written.settings.get(path), now.settings.get(path)) for path in differing})
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,8 @@ from tests.spark.workshop import Published, Workshop, eager, recording
 
 pytestmark = pytest.mark.spark
 CAREFUL = replace(eager(), limits=LimitSettings(moves_per_round=1))
+#: What the job makes of them: a change takes the next epoch.
+IN_EPOCH_2 = replace(CAREFUL, round=replace(CAREFUL.round, epoch=2))
 
 
 def folded(*parts: tuple[list[bytes], EngineSettings]) -> Published:
@@ -42,7 +45,28 @@ def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(spark: 
     run_job(workshop.job(), CAREFUL, drain=True, session=spark, say=said.append)
 
     published = workshop.published()
-    assert {kind: published[kind] for kind in ("commands", "rounds")} == folded((first, eager()), (second, CAREFUL))
-    assert published["rounds"] not in (folded((lines, eager()))["rounds"], folded((lines, CAREFUL))["rounds"])
+    assert {kind: published[kind] for kind in ("commands", "rounds")} == folded((first, eager()), (second, IN_EPOCH_2))
+    assert published["rounds"] not in (folded((lines, eager()))["rounds"], folded((lines, IN_EPOCH_2))["rounds"])
     assert [json.loads(record)["round"] for record in published["rounds"]] == list(range(1, len(published["rounds"]) + 1))
-    assert any(line.startswith("limits.moves_per_round: 1 from here on; it was 0 up to micro-batch") for line in said)
+    assert any(line.startswith("limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch") for line in said)
+
+
+def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(spark: SparkSession, workshop: Workshop) -> None:
+    lines, copy = recording("modular-broker-killed"), workshop.folder / "copy"
+    workshop.put(lines[: len(lines) // 4])
+    run_job(workshop.job(), eager(), drain=True, session=spark)
+    shutil.copytree(workshop.checkpoint, copy)
+    workshop.put(lines[len(lines) // 4 :])
+    run_job(workshop.job(), eager(), drain=True, session=spark)
+
+    shutil.rmtree(workshop.checkpoint)
+    shutil.copytree(copy, workshop.checkpoint)
+    run_job(workshop.job(), CAREFUL, drain=True, session=spark)
+
+    published = workshop.published()
+    commands, rounds = ([json.loads(record) for record in published[kind]] for kind in ("commands", "rounds"))
+    assert {record["epoch"] for record in rounds} == {1, 2}
+    for records, key in ((commands, ("id",)), (rounds, ("cluster", "epoch", "round"))):
+        named = [tuple(record[part] for part in key) for record in records]
+        assert len(named) == len(set(named)), "decided twice under one name"
+    assert rounds != [] != commands

@@ -86,16 +86,19 @@ def test_what_a_round_may_do_can_change_and_the_guard_keeps_since_when(tmp_path:
     with guarded(tmp_path, a_guard(CAREFUL)) as held:
         assert held.change is not None
         assert list(held.change.lines()) == [
-            "limits.moves_per_round: 3 from here on; it was 0 up to micro-batch 11",
-            "throttling.advise: false from here on; it was true up to micro-batch 11",
+            "limits.moves_per_round: 3 from here on; it was 0 in epoch 1, up to micro-batch 11",
+            "throttling.advise: false from here on; it was true in epoch 1, up to micro-batch 11",
         ]
+        assert held.epoch == 2
     with guarded(tmp_path, a_guard(CAREFUL)) as held:
-        assert held.change is None
+        assert (held.change, held.epoch) == (None, 2)
     processed(tmp_path, begun=14, committed=14)
-    begin(tmp_path)
-    assert [(change.batch, list(change.settings)) for change in read_guard(tmp_path).changes] == [
-        (11, ["limits.moves_per_round", "throttling.advise"]),
-        (14, ["limits.moves_per_round", "throttling.advise"]),
+    with guarded(tmp_path, a_guard(), lambda: 9) as held:
+        assert held.epoch == 9, "a job has been there in between"
+    both = ["limits.moves_per_round", "throttling.advise"]
+    assert [(change.batch, change.epoch, list(change.settings)) for change in read_guard(tmp_path).changes] == [
+        (11, 1, both),
+        (14, 2, both),
     ]
 
 
