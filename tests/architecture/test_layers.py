@@ -49,14 +49,11 @@ def test_every_package_is_there_to_be_read() -> None:
         ("cli", "import yaml", "cli must not import yaml"),
     ],
 )
-def test_a_forbidden_line_in_a_copy_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
-    copy = copy_of(package, tmp_path)
-    (copy / package / "intruder.py").write_text(f'"""An intruder."""\n\n{line}\n', "utf-8")
+def test_a_forbidden_line_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
+    (found,) = violations(project_of(package, line, tmp_path))
 
-    found = [text for text in violations(copy) if text.startswith(f"{package}/intruder.py:")]
-
-    assert len(found) == 1
-    assert complaint in found[0]
+    assert found.startswith(f"{package}/module.py:")
+    assert complaint in found
 
 
 @pytest.mark.parametrize(
@@ -71,10 +68,7 @@ def test_a_forbidden_line_in_a_copy_is_noticed(tmp_path: Path, package: str, lin
     ],
 )
 def test_what_is_allowed_is_not_complained_about(tmp_path: Path, package: str, line: str) -> None:
-    copy = copy_of(package, tmp_path)
-    (copy / package / "guest.py").write_text(f'"""A guest."""\n\n{line}\n', "utf-8")
-
-    assert [text for text in violations(copy) if text.startswith(f"{package}/guest.py:")] == []
+    assert violations(project_of(package, line, tmp_path)) == []
 
 
 def test_job_and_edges_know_no_strategy_by_name() -> None:
@@ -92,9 +86,10 @@ def test_job_and_edges_know_no_strategy_by_name() -> None:
     assert told == []
 
 
-def copy_of(package: str, folder: Path) -> Path:
-    """A project in `folder` that holds this one package and the declared dependencies."""
-    shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+def project_of(package: str, line: str, folder: Path) -> Path:
+    """A project in `folder` that holds one module with this line, and the dependencies that ours declares."""
+    (folder / package).mkdir()
+    (folder / package / "module.py").write_text(f'"""A module."""\n\n{line}\n', "utf-8")
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder
 

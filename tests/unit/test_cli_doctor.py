@@ -139,7 +139,7 @@ def test_topics(tmp_path: Path) -> None:
         writer.append([b"{}"])
     (tmp_path / "rounds").touch()
     placed = job(tmp_path)
-    placed = replace(placed, topics=replace(placed.topics, commands="kafka://host:9092/commands"))
+    placed = replace(placed, topics=replace(placed.topics, commands="amqp://host/commands"))
 
     telemetry, commands, rounds, rejected = check_topics(placed)
 
