@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -12,6 +13,8 @@ from sinks.contracts.fields import LARGEST_INTEGER, Count
 from sinks.topic_uri import parse_topic
 from sinks.topics import NO_SECURITY, TopicAccess, open_reader
 from strategies.errors import SinkError
+
+T = TypeVar("T")
 
 
 class EpochOnly(msgspec.Struct):
@@ -21,12 +24,20 @@ class EpochOnly(msgspec.Struct):
     epoch: Count
 
 
+class RoundTold(EpochOnly):
+    """What the record of a round says about its job, and what tells two jobs of one epoch apart: when it closed and what it commanded."""
+
+    round: Count = 0
+    ts: int = 0
+    commands: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class History:
     """The epochs of one cluster's rounds in the order of the topic.
 
     `late`: rounds of an older epoch that came after a newer one had begun, the last of them of epoch `overtaken`; `since`: rounds that
-    came after the last of these.
+    came after the last of these. `differing`: rounds of the newest epoch that came twice and said something else the second time.
     """
 
     seen: set[int] = field(default_factory=set)
@@ -34,21 +45,31 @@ class History:
     late: int = 0
     overtaken: int = 0
     since: int = 0
+    differing: int = 0
+    _said: dict[int, int] = field(default_factory=dict)
 
-    def add(self, epoch: int) -> None:
-        """The next round's epoch."""
-        self.seen.add(epoch)
-        if epoch < self.newest:
-            self.late, self.overtaken, self.since = self.late + 1, epoch, 0
-        else:
-            self.newest, self.since = epoch, self.since + 1
+    def add(self, told: RoundTold) -> None:
+        """The next round."""
+        self.seen.add(told.epoch)
+        if told.epoch < self.newest:
+            self.late, self.overtaken, self.since = self.late + 1, told.epoch, 0
+            return
+        if told.epoch > self.newest:
+            self.differing, self._said = 0, {}
+        self.newest, self.since = told.epoch, self.since + 1
+        content = hash((told.ts, told.commands))
+        self.differing += self._said.setdefault(told.round, content) != content
 
 
 def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
     """Epochs of commands or rounds; what cannot be read is left out, because whoever reads it for its content complains about it."""
+    return _readable(values, EpochOnly)
+
+
+def _readable(values: Iterable[bytes], kind: type[T]) -> Iterator[T]:
     for value in values:
         try:
-            yield msgspec.json.decode(value, type=EpochOnly)
+            yield msgspec.json.decode(value, type=kind)
         except (ValueError, RecursionError):
             continue
 
@@ -64,8 +85,8 @@ def next_epoch(uris: Sequence[str], access: TopicAccess = NO_SECURITY) -> int:
 def histories(uri: str, access: TopicAccess = NO_SECURITY) -> dict[str, History]:
     """By cluster, what the rounds of a topic tell. Raises SettingsError, SinkError."""
     found: dict[str, History] = {}
-    for told in epochs_in(_values(uri, access)):
-        found.setdefault(told.cluster, History()).add(told.epoch)
+    for told in _readable(_values(uri, access), RoundTold):
+        found.setdefault(told.cluster, History()).add(told)
     return found
 
 

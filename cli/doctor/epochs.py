@@ -21,7 +21,7 @@ def check_epochs(job: JobSettings) -> Finding:
         told = histories(job.topics.rounds, job.access)
     except RebalancerError as error:
         return Finding(_CHECK, "warn", f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")
-    return _overtaken(told, ours) or _two_write(told) or _in_order(told, ours)
+    return _overtaken(told, ours) or _two_of_one_epoch(told) or _two_write(told) or _in_order(told, ours)
 
 
 def _overtaken(told: Mapping[str, History], ours: int | None) -> Finding | None:
@@ -33,6 +33,18 @@ def _overtaken(told: Mapping[str, History], ours: int | None) -> Finding | None:
                 "leave this job stopped; to take over again, stop the other one and name a new job.checkpoint, which takes the next epoch"
             )
             return Finding(_CHECK, "fail", text, remedy)
+    return None
+
+
+def _two_of_one_epoch(told: Mapping[str, History]) -> Finding | None:
+    """A micro-batch that is repeated says the same again; only another job says something else."""
+    for cluster, history in told.items():
+        if history.differing:
+            text = (
+                f"two jobs of epoch {history.newest} write for cluster {cluster}, and executors obey both: {history.differing} rounds came "
+                "twice and differ"
+            )
+            return Finding(_CHECK, "fail", text, "stop both, and start one of them with a new job.checkpoint, which takes the next epoch")
     return None
 
 
