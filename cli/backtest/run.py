@@ -183,8 +183,11 @@ def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
 
 
 def _cut(block: Block, ts: int) -> int:
-    """The first record of the pass whose sweep is not before `ts`; the block's end if it holds no such sweep."""
+    """The first record of the pass whose sweep is not before `ts`; without any sweep the first that is not; the block's end for none."""
     sweeps = np.flatnonzero(block.kinds == _SWEEP)
+    if not len(sweeps):
+        late = block.ts >= ts
+        return int(late.argmax()) if late.any() else len(block)
     earlier = block.ts[sweeps] < ts
     if earlier.all():
         return len(block)

@@ -76,13 +76,13 @@ def _split(path: Path, training: float) -> int:
 
 def sentence(found: Found) -> str:
     """Whether there is something better than the current settings, how much, and on how much data."""
-    from cli.report.wording import number, points
+    from cli.report.wording import duration, number, points
     from cli.tune.search import FEW_ROUNDS
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
         return "The test part holds no round: record for longer, or take a smaller --training part."
-    data = f"{number(now.rounds, 'test round')} ({now.days:.1f} days)"
+    data = f"{number(now.rounds, 'test round')} ({duration(round(now.days * 86_400_000))})"
     doubt = "" if now.rounds >= FEW_ROUNDS else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test part."
     if best is None or best.test is None:
         return f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on both parts, judged on {data}.{doubt}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 from pathlib import Path
 
@@ -73,6 +74,17 @@ def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     first, second = run(Job(path, "a", job.settings, "closed", None, middle)), run(Job(path, "b", job.settings, "closed", middle))
     assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
     assert first.records + second.records == run(job).records
+
+
+def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> None:
+    reports_alone = (line for line in an_hour() if json.loads(line)["kind"] != "sweep")
+    _, path = recorded(tmp_path, reports_alone)
+    whole = answer_of(path, "open").timelines[0].times_ms
+    middle = int(whole[len(whole) // 2])
+    settings = load(flags=FLAGS)
+    first, second = (run(Job(path, "a run", settings, "open", *part)).timelines[0] for part in ((None, middle), (middle, None)))
+    assert first.times_ms[-1] < middle <= second.times_ms[0]
+    assert first.rounds + second.rounds >= len(whole) - 2
 
 
 def test_json_lines_and_parquet_lead_to_the_same(tmp_path: Path) -> None:

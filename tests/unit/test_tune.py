@@ -42,7 +42,7 @@ def test_what_is_better_on_both_parts_is_best() -> None:
     one = found({"current settings": (10.0, 5, 10.0, 5), "low_threshold=5": (6.0, 4, 7.0, 4), "low_threshold=8": (8.0, 4, 8.0, 4)})
     assert one.best is not None
     assert one.best.title == "low_threshold=5"
-    assert "1,440 test rounds (1.0 days)" in sentence(one)
+    assert "1,440 test rounds (24 h)" in sentence(one)
     assert "7.0 points instead of 10.0" in sentence(one)
 
 
