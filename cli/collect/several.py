@@ -13,7 +13,7 @@ from sinks.collector_settings import CollectorSettings
 from sinks.outage import Outage
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher
-from strategies.errors import RebalancerError, SinkError
+from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Say = Callable[[str], None]
 
@@ -79,12 +79,38 @@ class SharedPublisher:
         return found
 
 
+class Refusals:
+    """Which of several clusters do not let us in: each says so once, and is tried again, for a token may be replaced."""
+
+    def __init__(self, clusters: int, stop: Stop, say: Say) -> None:
+        self._clusters, self._stop, self._say = clusters, stop, say
+        self._now: dict[str, Unauthorized] = {}
+
+    def add(self, cluster: str, error: Unauthorized) -> None:
+        """Ends everything when nobody is left."""
+        if cluster not in self._now:
+            self._say(f"{cluster}: error: {error}")
+        self._now[cluster] = error
+        if len(self._now) == self._clusters:
+            self._stop.set()
+
+    def over(self, cluster: str) -> None:
+        """It has let us in."""
+        self._now.pop(cluster, None)
+
+    def tell(self) -> None:
+        """Raises Unauthorized for those that never did, or do no more."""
+        if self._now:
+            raise Unauthorized("; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items())))
+
+
 def collect_all(
     clusters: Sequence[PulsarSettings], settings: CollectorSettings, publisher: Publisher, stop: Stop, say: Say, *, outage_s: float = 0
 ) -> None:
     """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
 
-    Raises SinkError when the telemetry topic fails, for longer than `outage_s` where waiting could help.
+    Raises SinkError when the telemetry topic fails, for longer than `outage_s` where waiting could help. Raises Unauthorized in the end
+    when one of several clusters does not let us in, at once when none does.
     """
     shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
     if len(clusters) == 1:
@@ -92,8 +118,14 @@ def collect_all(
             say(f"{source.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
             passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, say)
         return
+    refusals = Refusals(len(clusters), stop, say)
     threads = [
-        threading.Thread(target=_again_and_again, args=(cluster, settings, shared, stop, say), name=f"collect-{cluster.cluster}")
+        threading.Thread(
+            target=_again_and_again,
+            args=(cluster, settings, shared, stop, say),
+            kwargs={"refusals": refusals},
+            name=f"collect-{cluster.cluster}",
+        )
         for cluster in clusters
     ]
     for thread in threads:
@@ -104,6 +136,7 @@ def collect_all(
             thread.join(0.2)
     if shared.failed is not None:
         raise shared.failed
+    refusals.tell()
 
 
 def passes(collector: Collector, interval_s: float, stop: Stop, say: Say) -> None:
@@ -117,15 +150,21 @@ def passes(collector: Collector, interval_s: float, stop: Stop, say: Say) -> Non
         stop.wait(due - time.monotonic())
 
 
-def _again_and_again(cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say) -> None:
+def _again_and_again(
+    cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals
+) -> None:
     def named(sentence: str) -> None:
         say(f"{cluster.cluster}: {sentence}")
 
     while not stop.is_set():
         try:
             with opened(cluster, settings, stop.wait) as source:
+                refusals.over(cluster.cluster)
                 named(f"{len(source.brokers)} brokers, {source.manager} load manager")
                 passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, named)
+        except Unauthorized as error:
+            refusals.add(cluster.cluster, error)
+            stop.wait(settings.pass_interval_ms / 1000)
         except RebalancerError as error:
             if shared.failed is not None:
                 stop.set()

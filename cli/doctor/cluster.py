@@ -15,7 +15,9 @@ from cli.settings.load import Settings
 from sinks.broker_clock import broker_time_s
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
+from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
+from strategies.shedding.registry import entry_of
 
 T = TypeVar("T")
 
@@ -97,6 +99,17 @@ def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Fi
     if names and stated != "auto" and not names[0].lower().startswith(stated):
         return Finding("load manager", "fail", f"{text}; pulsar.load_manager says {stated}", "set pulsar.load_manager to auto")
     return ok("load manager", text)
+
+
+def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
+    """Do destinations pass the filters of the load manager that runs? Those of the other one find none."""
+    strategy = entry_of(engine.strategy)
+    counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
+    runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
+    if runs and runs != [counted]:
+        text = f"{' and '.join(runs)} brokers, but destinations are filtered for {counted} ones (shedding.strategy is {strategy.name})"
+        return Finding("filters", "warn", text, f"set filters.load_manager to {runs[0]}")
+    return ok("filters", f"destinations are filtered for {counted} brokers")
 
 
 def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
@@ -187,6 +200,7 @@ def _look(settings: Settings, pulsar: PulsarSettings, source: Source, shadow: bo
     listed = _all(lambda name: _ask(source.admin, name), source.brokers)
     yield check_brokers(listed)
     yield check_load_manager(listed, pulsar)
+    yield check_filters(listed, settings.engine)
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_figures(source, patience_s)
     yield check_rhythm(listed, settings.engine.round.interval_ms)

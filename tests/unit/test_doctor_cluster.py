@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.cluster import Broker, check_brokers, check_clocks, check_clusters, check_load_manager, check_rhythm, check_rivals
+from cli.doctor.cluster import (
+    Broker,
+    check_brokers,
+    check_clocks,
+    check_clusters,
+    check_filters,
+    check_load_manager,
+    check_rhythm,
+    check_rivals,
+)
 from cli.doctor.finding import Finding
 from cli.settings.load import Settings, load
 from sinks.pulsar_settings import PulsarSettings
@@ -73,6 +82,19 @@ def test_a_token_that_nobody_asks_for_is_told(pulsar: FakePulsar, tmp_path: Path
     (tmp_path / "token").write_text("any", "utf-8")
     found = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}")["token"]
     assert (found.status, found.text) == ("warn", "the cluster answers without a token as well")
+
+
+def test_filters_of_the_other_load_manager_are_told() -> None:
+    modular, extensible = [broker("a:1")], [broker("a:1", manager="ExtensibleLoadManagerImpl")]
+
+    def found(listed: list[Broker], *given: str) -> Finding:
+        return check_filters(listed, load(None, {}, list(given)).engine)
+
+    assert (found(modular).status, found(extensible, "shedding.strategy=transfer").status) == ("ok", "ok")
+    assert found(extensible, "filters.load_manager=extensible").status == "ok"
+    wrong = found(extensible, "shedding.strategy=uniform")
+    assert (wrong.status, wrong.remedy) == ("warn", "set filters.load_manager to extensible")
+    assert found(modular, "shedding.strategy=transfer").remedy == "set filters.load_manager to modular"
 
 
 def test_the_built_in_shedder_must_be_off_unless_it_is_only_compared_with(pulsar: FakePulsar) -> None:

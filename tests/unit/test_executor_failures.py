@@ -81,6 +81,23 @@ class TestWhenCallsFail:
         assert told == [("failed", "refused-by-broker")], "Pulsar answers 409 for a destination that has left"
         assert pulsar.cluster.owners[ONE] == one != two
 
+    @pytest.mark.parametrize(("back", "told"), [(False, ("applied", "elsewhere")), (True, ("failed", "came-back"))])
+    def test_a_destination_that_pulsar_loses_is_told_and_not_tried_again(
+        self, pulsar: FakePulsar, control: Control, back: bool, told: tuple[str, str]
+    ) -> None:
+        one, two, three = pulsar.cluster.brokers
+        pulsar.cluster.manager = "modular"
+        control.send(command(ONE, one, two))
+
+        def another_look_up_is_first(_: Request) -> None:
+            if pulsar.cluster.owners[ONE] is None:
+                pulsar.cluster.owners[ONE] = one if back else three
+
+        pulsar.faults = another_look_up_is_first
+
+        assert run(pulsar, control) == [told]
+        assert len(pulsar.cluster.applied) == 1
+
     def test_without_clients_nobody_looks_the_bundle_up(self, pulsar: FakePulsar, control: Control) -> None:
         one, two, _ = pulsar.cluster.brokers
         pulsar.cluster.lookups = False

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cli import exits
 from cli.collect.several import collect_all
 from cli.settings.load import Settings, load
 from sinks.topics import open_publisher
 from sinks.wire import decode
-from strategies.errors import PublishTimeout, SettingsError, SinkError
+from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
@@ -95,6 +96,51 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_tried_again_while_the_othe
 
     assert {sweep.cluster: len(sweep.brokers) for sweep in sweeps} == {"east": 2, "west": 3}
     assert sum(sentence.startswith("dead: warning: ") for sentence in said) >= 2
+
+
+def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_error(west: FakePulsar, tmp_path: Path) -> None:
+    with FakePulsar(Cluster(name="shut", token="another"), 1) as shut, FakePulsar(Cluster(name="east", report=REPORT), 2) as east:
+        settings = load(settings_file(tmp_path, shut=shut.admin_urls, east=east.admin_urls, west=west.admin_urls))
+        control, said, stop = Control(tmp_path), list[str](), threading.Event()
+
+        def say(sentence: str) -> None:
+            said.append(sentence)
+            if sum("pass " in one for one in said) > 10:
+                stop.set()
+
+        with closing(open_publisher(control.uri("telemetry"))) as publisher, pytest.raises(Unauthorized, match=r"^shut: .*token"):
+            collect_all(settings.clusters, settings.collector, publisher, stop, say)
+
+    assert [one.partition(": ")[0] for one in said if "error" in one] == ["shut"]
+    assert {record.cluster for record in (decode(value, b"") for value in control.read("telemetry"))} == {"east", "west"}
+
+
+def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> None:
+    with FakePulsar(Cluster(name="west", report=REPORT, token="right"), 1) as west:
+        token = tmp_path / "token"
+        token.write_text("wrong", "utf-8")
+        file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
+        file.write_text(file.read_text("utf-8") + f'token_file = "{token}"\n', "utf-8")
+        settings, stop, said = load(file), threading.Event(), list[str]()
+
+        def say(sentence: str) -> None:
+            said.append(sentence)
+            if sentence.startswith("west: error"):
+                token.write_text("right", "utf-8")
+            if sentence.startswith("west: pass"):
+                stop.set()
+
+        with closing(open_publisher(Control(tmp_path).uri("telemetry"))) as publisher:
+            collect_all(settings.clusters, settings.collector, publisher, stop, say)
+
+
+def test_when_no_cluster_lets_us_in_the_collector_ends_with_an_error(tmp_path: Path) -> None:
+    with FakePulsar(Cluster(name="east", token="a"), 1) as east, FakePulsar(Cluster(name="west", token="b"), 1) as west:
+        file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
+        ended = rebalancer("collect", "--config", file, "--telemetry", Control(tmp_path).uri("telemetry"))
+    assert ended.code == exits.ERROR
+    assert "east" in ended.words
+    assert "Traceback" not in ended.words
 
 
 class Full:
