@@ -104,7 +104,7 @@ def checkpoint_folder(job: JobSettings) -> Path:
     text = job.checkpoint
     parts = urlsplit(text)
     if parts.scheme not in ("", "file") or not text:
-        shared = "on a Spark cluster, one that all workers share; object stores and HDFS cannot hold a checkpoint"
+        shared = "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can hold its back-ups only"
         raise SettingsError([f"job.checkpoint: {text!r} is not a folder of this machine; write a path or file:///folder ({shared})"])
     return Path(unquote(parts.path) if parts.scheme else text).absolute()
 
