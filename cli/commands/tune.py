@@ -76,8 +76,8 @@ def _split(path: Path, training: float) -> int:
 
 def sentence(found: Found) -> str:
     """Whether there is something better than the current settings, how much, and on how much data."""
+    from cli.report.verdict import FEW_ROUNDS
     from cli.report.wording import duration, number, points
-    from cli.tune.search import FEW_ROUNDS
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
@@ -136,8 +136,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 def _write_html(html: Path, recording: Path, found: Found) -> None:
     from cli.report.page import write_report
-    from cli.report.verdict import Step, Verdict
-    from cli.tune.search import FEW_ROUNDS
+    from cli.report.verdict import FEW_ROUNDS, Step, Verdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")
@@ -145,9 +144,10 @@ def _write_html(html: Path, recording: Path, found: Found) -> None:
     if found.best is not None:
         step = Step("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
     else:
-        step = Step("Try more sets (--trials), another strategy (--strategy), or a longer recording.")
+        step = Step("Try more sets (--trials) or another strategy (--strategy).")
+    longer = Step("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
-    verdict = Verdict("good" if enough else "fair", f"{head.removesuffix('.')}.", detail, (step,))
+    verdict = Verdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
     runs = [line for one in shown for line in one.lines]
     write_report(html, runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict)
     console.progress(f"written: {html}")

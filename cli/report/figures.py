@@ -10,7 +10,7 @@ import numpy as np
 
 from cli.report.summary import Summary
 from cli.report.thinning import bin_edges, counts, extremes, peaks
-from cli.report.wording import data_rate, figure, points, share
+from cli.report.wording import data_rate, figure, number, share
 from simulation.timeline import Move, Timeline
 from strategies.bundle_loads import Floats, Ints
 
@@ -53,15 +53,16 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
 
 def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
     """The table that puts runs side by side; `best` holds the column's best rows where less is better."""
+    same_goal = len({run.run.goal for run in runs}) == 1
     rows = [
         [
             (run.run.title, 0.0),
-            (points(run.mean_spread), run.mean_spread),
-            (points(run.last_spread), run.last_spread),
+            (figure(run.mean_spread), run.mean_spread),
+            (figure(run.last_spread), run.last_spread),
             (figure(run.highest_usage, " %"), run.highest_usage),
-            (share(run.reached_share), -run.reached_share),
+            (share(run.reached_share), -run.reached_share if same_goal else 0.0),
             (f"{run.commands if run.run.kind == 'recorded' else len(run.moves):,}", float(len(run.moves))),
-            (data_rate(run.traffic), run.traffic),
+            (_traffic(run), run.traffic if run.moves else 0.0),
             (f"{run.repeated:,}", float(run.repeated)),
             (f"{run.returned:,}", float(run.returned)),
         ]
@@ -72,7 +73,7 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
         "mean spread",
         "last spread",
         "highest usage",
-        "rounds within goal",
+        "in goal",
         "moves",
         "traffic moved",
         "moved again",
@@ -99,14 +100,14 @@ def _tiles(run: Summary) -> list[list[str]]:
         ["spread", f"{first} → {last}", "points between the fullest and the emptiest broker, first and last round"],
         ["rounds within goal", share(run.reached_share), run.run.goal or "in which the strategy was content"],
         ["moves", f"{moves:,}", f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers"],
-        ["traffic moved", data_rate(run.traffic), "of all moves together"],
-        [
-            "moved again, and back",
-            f"{run.repeated:,}, {run.returned:,}",
-            "bundles that moved more than once; moves back to the last broker",
-        ],
+        ["traffic moved", _traffic(run), "of all moves together"],
+        ["moved again", f"{run.repeated:,}", f"bundles that moved more than once; {number(run.returned, 'move')} went straight back"],
         ["highest usage", figure(run.highest_usage, " %"), "of any broker in any round"],
     ]
+
+
+def _traffic(run: Summary) -> str:
+    return data_rate(run.traffic) if run.moves else "none"
 
 
 def _series(times: Ints, values: Floats) -> dict[str, Any]:

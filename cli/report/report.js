@@ -12,7 +12,7 @@
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const MARKS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon"];
   const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ What would have been asked for",
-    told: "ℹ Compared" };
+    told: "ℹ Compared", unsure: "◐ Too little data to be sure" };
   const compared = data.runs.length > 1;
   let shown = 0, printing = false, chosen = -1;
 
@@ -306,5 +306,6 @@
   narrow.addEventListener("change", drawRun);
   window.addEventListener("beforeprint", () => { printing = true; drawRun(); });
   window.addEventListener("afterprint", () => { printing = false; drawRun(); });
+  performance.mark("drawn");
   document.documentElement.dataset.drawn = "yes";
 })();

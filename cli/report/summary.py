@@ -34,6 +34,11 @@ class Summary:
         return _first(self.spread[::-1])
 
     @property
+    def most_spread(self) -> float:
+        """The largest of any round."""
+        return float(np.nanmax(self.spread)) if np.isfinite(self.spread).any() else float("nan")
+
+    @property
     def mean_spread(self) -> float:
         return float(np.nanmean(self.spread)) if np.isfinite(self.spread).any() else float("nan")
 

@@ -10,8 +10,13 @@ from typing import Literal
 from cli.report.summary import Summary
 from cli.report.wording import data_rate, duration, figure, number, points, share
 
-#: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader.
-Level = Literal["good", "fair", "bad", "open", "told"]
+#: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader;
+#: `unsure`: too little data for either.
+Level = Literal["good", "fair", "bad", "open", "told", "unsure"]
+#: Below so many rounds of a recording nobody should believe a difference.
+FEW_ROUNDS = 60
+#: So many points above first and last spread are worth telling.
+_HIGHER = 5.0
 #: A run in which more than this part of the moves went to bundles that had moved before is restless.
 _RESTLESS = 0.25
 
@@ -103,6 +108,8 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
     if not any(_differ(evenest, run) for run in runs):
         headline = f"All {len(runs)} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
         detail = "On this data the choice makes no difference."
+        if not evenest.moves:
+            steps = steps or (Step("To see whether another threshold would have acted, look at the settings of each run, and change one."),)
     elif evenest is calmest:
         headline = f"{said}, {effort}, the fewest of all {len(runs)}."
         detail = "None of the others was better in either way."
@@ -114,10 +121,17 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
     unbalanced = [run.run.title for run in runs if not run.content_at_end]
     if unbalanced:
         detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
-    level: Level = "good" if evenest.content_at_end and not _restlessness(evenest) else "fair"
-    return Verdict(
-        level, headline, detail, tuple(steps) or (Step(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
-    )
+    level: Level = "told" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
+    look = tuple(steps) or (Step(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
+    rounds = max(run.run.rounds for run in runs)
+    if runs[0].run.kind != "re-assigned" or rounds >= FEW_ROUNDS:
+        return Verdict(level, headline, detail, look)
+    more = Step("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
+    return Verdict("unsure", headline, f"{number(rounds, 'round')} are too little to rely on. {detail}", (more, *look))
+
+
+def _level(run: Summary) -> Level:
+    return "good" if run.content_at_end and not _restlessness(run) else "fair"
 
 
 def _what_happened(run: Summary) -> str:
@@ -125,7 +139,19 @@ def _what_happened(run: Summary) -> str:
     if abs(first - last) < 0.05:
         return f"The brokers' usage stayed {points(last)} apart."
     verb = "evened out" if last < first else "drifted apart"
+    most = run.most_spread
+    if most > max(first, last) + _HIGHER:
+        between = f", up to {figure(most)} in between{_came_and_went(run)},"
+        return f"The fullest and the emptiest broker were {points(first)} apart at first{between} and {figure(last)} at the end."
     return f"The brokers {verb}: the fullest and the emptiest were {points(first)} apart at first and {figure(last)} at the end."
+
+
+def _came_and_went(run: Summary) -> str:
+    """The broker that came or went, if it was one."""
+    changes = run.run.memberships
+    if len(changes) != 1:
+        return f" ({number(len(changes), 'broker')} came or went)" if changes else ""
+    return f" ({changes[0].broker} {changes[0].change})"
 
 
 def _effort(run: Summary) -> str:

@@ -19,8 +19,6 @@ from simulation.timeline import Timeline
 Run = Callable[[Sequence[Job]], list[Answer]]
 #: Less than this difference between two spreads, in points, is none.
 _ALIKE = 0.05
-#: Below so many test rounds nobody should believe a difference.
-FEW_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)

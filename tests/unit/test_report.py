@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cli.report.figures import comparison
 from cli.report.page import render, write_report
 from cli.report.summary import Summary
 from cli.report.thinning import counts, extremes, peaks
 from cli.report.verdict import Verdict, judge
-from simulation.timeline import Kind, Move, Timeline
+from simulation.timeline import Kind, Membership, Move, Timeline
 
 A, B = "a:8080", "b:8080"
 BUNDLE = "t/n/0x00000000_0x80000000"
@@ -71,6 +73,13 @@ def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
     assert "1 move took a bundle back" in told.detail
 
 
+def test_a_rise_in_between_is_told_with_the_broker_that_came() -> None:
+    joined = Membership(60_000, B, "joined", "first report")
+    told = verdict(replace(a_run((0.55, 0.5), (0.6, 0.1), (0.4, 0.3)), memberships=(joined,)))
+    assert told.headline.startswith("The fullest and the emptiest broker were 5.0 points apart at first, up to 50.0 in between")
+    assert f"({B} joined), and 10.0 at the end." in told.headline
+
+
 def test_an_uneven_end_is_not_good() -> None:
     assert verdict(a_run((0.5, 0.5), (0.9, 0.1))).level == "bad"
 
@@ -104,6 +113,20 @@ def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
 def test_runs_that_do_not_differ_are_not_ranked() -> None:
     same = [a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")]
     assert verdict(*same).headline.startswith("All 2 did the same")
+
+
+def test_a_short_recording_is_too_little_to_choose_by() -> None:
+    short = [a_run((0.9, 0.1), (0.5, 0.5), kind="re-assigned", moves=(a_move(0),), title=title) for title in ("one", "other")]
+    told = verdict(*short)
+    assert told.level == "unsure"
+    assert told.detail.startswith("2 rounds are too little to rely on.")
+    assert told.next[0].command.startswith("rebalancer record")
+
+
+def test_strategies_with_goals_of_their_own_are_compared_without_a_mark_for_being_content() -> None:
+    one, other = (replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal) for goal in ("low", "high"))
+    assert verdict(one, other).level == "told"
+    assert comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])["best"][4] == []
 
 
 def test_a_peak_of_one_round_survives_thinning() -> None:
