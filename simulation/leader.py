@@ -12,6 +12,9 @@ from functools import partial
 from strategies.averages import unpack_history
 from strategies.bundle_loads import BundleLoads, no_bundles
 from strategies.engine import EngineSettings, placement_of
+from strategies.filters.contract import namespace_of
+from strategies.filters.isolation import isolated
+from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BrokerMemory, Memory
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.ledger import Ledger, Move
@@ -20,15 +23,16 @@ from strategies.store import BrokerState, InMemoryStore
 
 #: What Pulsar places by when nobody says otherwise (`loadBalancerLoadPlacementStrategy` of 4.2).
 _PULSARS_OWN = "least_long_term_rate"
+NO_POLICIES = PoliciesView()
 
 
 class Leader:
-    """Places bundles; reads and writes the same memory as the rounds do."""
+    """Places bundles; reads and writes the same memory as the rounds do. Of all filters it knows the isolation policies."""
 
-    def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore) -> None:
+    def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore, policies: PoliciesView = NO_POLICIES) -> None:
         name, placing = placement_of(settings)
         self._placer: Placer = placer(_PULSARS_OWN if name == "none" else name, placing, settings.mode)
-        self._settings, self._cluster, self._store = settings, cluster, store
+        self._settings, self._cluster, self._store, self._policies = settings, cluster, store, policies
         self._lookups = 0
 
     def places(self, wanted: list[tuple[str, str]], candidates: list[str]) -> list[str | None]:
@@ -41,7 +45,9 @@ class Leader:
         for bundle, source in wanted:
             averages = ledger.averages(bundle, source)
             self._lookups += 1
-            asked = {name: ledger.candidate(name) for name in candidates if ledger.candidate(name) is not None}
+            refused = isolated(self._policies, namespace_of(bundle), candidates, non_persistent=False)
+            allowed = [name for name in candidates if name not in refused]
+            asked = {name: ledger.candidate(name) for name in allowed if ledger.candidate(name) is not None}
             found = self._placer.place(Request(bundle, averages, asked, seed_of(self._cluster, -self._lookups, bundle)), memory)
             memory = found.memory
             chosen.append(found.chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,8 @@ from simulation.tracing import Measured, Tracer
 from simulation.world import PERIOD_S, World
 from strategies.bundle_loads import Floats, Ints
 from strategies.engine import Engine, EngineSettings, placement_of
-from strategies.model import Command, Event, OutcomeReport, Round, Scalar, Sweep
+from strategies.filters.policies import read_policies
+from strategies.model import Command, Event, OutcomeReport, Policies, Round, Scalar, Sweep
 from strategies.store import InMemoryStore
 
 #: When virtual time starts: 2026-01-01 00:00 UTC.
@@ -96,7 +98,9 @@ class _Running:
         self._store = InMemoryStore()
         late = self._scenario.placed_at_lookup and task.settings.mode == "parity"
         self._engine = Engine(replace(task.settings, placement="none") if late else task.settings)
-        self._hands = Hands(self._world, Leader(task.settings, self._cluster, self._store), START_MS, returns=late)
+        self._policies = json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
+        leader = Leader(task.settings, self._cluster, self._store, read_policies(self._policies))
+        self._hands = Hands(self._world, leader, START_MS, returns=late)
         written = self._scenario.reports == "written" or (self._scenario.reports == "auto" and task.settings.mode == "parity")
         trigger = ReportTrigger() if written else None
         self._voices = Voices(self._world, self._cluster, trigger)
@@ -134,6 +138,8 @@ class _Running:
     def _decide(self, now_s: float, done: Iterable[Done]) -> tuple[Round, tuple[Command, ...]]:
         now_ms = START_MS + int(now_s * 1000)
         events: list[Event] = []
+        if now_s == 0 and self._policies is not None:
+            events += self._engine.fold(Policies(self._cluster, now_ms, self._policies), self._store)
         for one in done:
             events += self._engine.fold(OutcomeReport(self._cluster, one.outcome.ts, one.outcome), self._store)
         reports = self._voices.reports(now_ms)

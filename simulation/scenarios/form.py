@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from strategies.filters.policies import read_policies
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -80,11 +83,15 @@ class Daily(Form):
 
 
 class Trace(Form):
-    """Recorded factors, one after the other, from the beginning again when they are over."""
+    """Recorded factors, one after the other, from the beginning again when they are over.
+
+    With `file`, which lies beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1.
+    """
 
     kind: Literal["trace"]
     interval_s: Positive = 60
     factors: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
+    file: str | None = None
 
 
 Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
@@ -200,6 +207,8 @@ class Scenario(Form):
     from_minute: Minute = 0
     #: Nothing lasting is wrong: every unload is one too many.
     calm: bool = False
+    #: Isolation policies, anti-affinity groups and the like, as collectors tell them; all bundles are in namespace public/simulated.
+    policies: dict[str, Any] = Field(default_factory=dict)
     #: Which properties strategies are rated by here.
     rates: tuple[Property, ...] = ()
     card: str | None = None
@@ -224,6 +233,9 @@ class Scenario(Form):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         names = self.broker_names
+        complaints = read_policies(json.dumps(self.policies)).complaints
+        if complaints:
+            raise ValueError("; ".join(complaints))
         if len(set(names)) != len(names):
             raise ValueError("two brokers have the same name")
         for group in self.brokers:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from simulation.scenarios.form import Parameters, Scenario
+from simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
 SHELF = Path(__file__).parent
@@ -85,6 +86,7 @@ def _scenario(path: Path, tree: dict[str, Any]) -> Scenario:
     shared = tree.get("parameters")
     if isinstance(shared, str):
         tree = _with_parameters(path, tree, shared)
+    tree = with_recorded(path, tree)
     try:
         return Scenario.model_validate(tree)
     except ValidationError as error:

@@ -1,0 +1,55 @@
+"""Recorded traces of load in files of their own: the figures of a file become the factors of the wave that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum, isfinite
+from pathlib import Path
+from typing import Any
+
+from strategies.errors import SettingsError
+
+
+def with_recorded(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
+    """The scenario with the factors of all its trace files. Raises SettingsError that names file and line."""
+    flows = tree.get("traffic")
+    if not isinstance(flows, list | tuple):
+        return tree
+    return tree | {"traffic": [_flow(path, flow) if isinstance(flow, dict) else flow for flow in flows]}
+
+
+def _flow(path: Path, flow: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _wave(path, value) if key in ("wave", "consumers") and isinstance(value, dict) else value for key, value in flow.items()}
+
+
+def _wave(path: Path, wave: dict[str, Any]) -> dict[str, Any]:
+    file = wave.get("file")
+    if not isinstance(file, str):
+        return wave
+    if "factors" in wave:
+        raise SettingsError([f"{path}: a trace has factors = [...] or file = {file!r}, not both"])
+    return wave | {"factors": _factors(path.parent / file)}
+
+
+def _factors(file: Path) -> list[float]:
+    """One figure a line, of several columns the last one; what is empty or begins with # does not count."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file}: the trace cannot be read ({error}); write one figure a line"]) from error
+    told = [(number, line.rpartition(",")[2].strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    figures = [_figure(file, number, text) for number, text in told]
+    mean = fsum(figures) / len(figures) if figures else 0.0
+    if mean <= 0:
+        raise SettingsError([f"{file}: holds no figure above 0; write one figure a line"])
+    return [figure / mean for figure in figures]
+
+
+def _figure(file: Path, number: int, text: str) -> float:
+    try:
+        figure = float(text)
+    except ValueError as error:
+        raise SettingsError([f"{file}:{number}: {text!r} is no figure"]) from error
+    if not isfinite(figure) or figure < 0:
+        raise SettingsError([f"{file}:{number}: {text} is no load; write figures of 0 or more"])
+    return figure
