@@ -47,6 +47,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         context = browser.new_context(**device, **more)  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(120_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else complaints.append(request.url))

@@ -80,7 +80,7 @@ class RealExecutor:
                 except OSError:
                     return
 
-    def finish(self, *more: str, seconds: float = 60.0) -> int:
+    def finish(self, *more: str, seconds: float = 300.0) -> int:
         """Works off all there is; the exit code. Raises ExecutorEnded when that takes too long."""
         self.start("--once", *more)
         self.look()
@@ -92,7 +92,7 @@ class RealExecutor:
         finally:
             self.kill()
 
-    def stop(self, number: signal.Signals, seconds: float = 60.0) -> int:
+    def stop(self, number: signal.Signals, seconds: float = 300.0) -> int:
         """Asks for an end; the exit code."""
         assert self._process is not None
         self._process.send_signal(number)
@@ -110,7 +110,7 @@ class RealExecutor:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
 
-    def wait_until(self, true: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait_until(self, true: Callable[[], bool], seconds: float = 300.0) -> None:
         """Looks often. Raises ExecutorEnded when the process ends by itself with an error, or `seconds` have passed."""
         deadline = time.monotonic() + seconds
         while not true():

@@ -55,9 +55,9 @@ class FakePulsar:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._run(self._close_all()).result(10)
+        self._run(self._close_all()).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(120)
         self._loop.close()
 
     @property
@@ -66,13 +66,13 @@ class FakePulsar:
 
     def join(self) -> str:
         """One more broker; its id."""
-        broker = self._run(self._listen()).result(10)
+        broker = self._run(self._listen()).result(120)
         self.cluster.brokers.append(broker)
         return str(broker)
 
     def kill(self, broker: str, *, still_listed: bool = False) -> None:
         """The broker is gone, and owns nothing; the others list it until its session ends."""
-        self._run(self._stop(broker)).result(10)
+        self._run(self._stop(broker)).result(120)
         if not still_listed:
             self.cluster.brokers.remove(broker)
             for bundle, owner in self.cluster.owners.items():

@@ -15,7 +15,8 @@ from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as broker:
+    # Nobody kills it: a machine that is busy for seconds must not count as a broker that is gone.
+    with kafka_broker(tmp_path_factory.mktemp("kafka"), {"broker.session.timeout.ms": "60000"}) as broker:
         yield broker
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -194,12 +196,17 @@ def java_version() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports of the loopback interface that nobody uses.
+
+    From below those that a system gives to clients: otherwise a client, even one that looks for the server, may hold the port of a
+    server that is not there yet or that was killed.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(15_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found = [*found, port] if port not in found else found
+    return found
 
 
 def eventually(true: Callable[[], bool], seconds: float, otherwise: str, every_s: float = 0.03) -> None:

@@ -41,7 +41,7 @@ def put(uri: str, values: Sequence[bytes], times: Sequence[int | None] | None = 
     ]
     producer.flush()
     for one in sent:
-        one.get(30)
+        one.get(120)
     producer.close()
 
 
@@ -57,7 +57,7 @@ def put_raw(uri: str, records: Sequence[Raw]) -> None:
     ]
     producer.flush()
     for future in sent:
-        future.get(30)
+        future.get(120)
     producer.close()
 
 

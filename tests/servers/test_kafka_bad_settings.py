@@ -60,7 +60,7 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
     settings = {
         **{f"topics.{topic}": uri for topic, uri in uris.items()},
         **login(tmp_path, wrong),
-        "kafka.timeout_ms": 2_000,
+        "kafka.timeout_ms": 10_000 if wrong == "topic" else 2_000,  # that there is none is an answer, and may take its time
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",

@@ -28,7 +28,7 @@ def test_a_killed_broker_comes_back_with_its_ports_and_records(own_kafka: KafkaB
 
     own_kafka.topic("kept")
     producer = KafkaProducer(bootstrap_servers=own_kafka.address())
-    producer.send("kept", b"record").get(30)
+    producer.send("kept", b"record").get(120)
     producer.close()
     own_kafka.server.kill()
     own_kafka.server.start()

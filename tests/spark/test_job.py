@@ -53,7 +53,7 @@ class Running:
 
     def result(self) -> JobResult:
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(300)
         assert self._result is not None
         return self._result
 
