@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from time import thread_time
 from types import MappingProxyType
 
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
-from benchmarks.figures import Sample, sample, table
+from benchmarks.figures import Sample, sample, say, table
 from strategies import screening
 from strategies.engine import EngineSettings, rules_of
 from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
@@ -92,12 +90,12 @@ def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:
 
 
 def _all_strategies(size: Size, calls: int) -> Iterator[DecisionCost]:
-    _say(f"a cluster of {size} is made up")
+    say(f"a cluster of {size} is made up")
     given = cluster(size)
     for strategy in SHEDDERS:
         for mode in MODES:
             cost, _ = measure(given, strategy, mode, calls)
-            _say(f"  {strategy}/{mode}: {cost.cpu_ms} ms")
+            say(f"  {strategy}/{mode}: {cost.cpu_ms} ms")
             yield cost
 
 
@@ -149,10 +147,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--calls", type=int, default=11, metavar="N", help="decisions that count, after two that do not (default: 11)")
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

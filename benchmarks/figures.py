@@ -1,7 +1,9 @@
-"""Figures of a benchmark: a median with the range it comes from, and rows that print as a table or as JSON."""
+"""Figures of a benchmark: a median with the range it comes from, rows that print as a table or as JSON, and what is said meanwhile."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -37,6 +39,11 @@ def table(title: str, rows: Sequence[Mapping[str, object]]) -> str:
     widths = [max(len(text[index]) for text in texts) for index in range(len(columns))]
     lines = ["  ".join(_aligned(text, widths)).rstrip() for text in texts]
     return "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def say(text: str) -> None:
+    """Progress with the time of day, to standard error."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int]) -> Iterator[str]:

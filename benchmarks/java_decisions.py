@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchmarks.bench_input import Size, cluster
 from benchmarks.decisions import SIZES, measure, size_of
-from benchmarks.figures import Sample, sample, table
+from benchmarks.figures import Sample, sample, say, table
 from benchmarks.pulsar_jars import RELEASE, NoPulsarError, cache_folder, pulsar_jars
 from strategies.model import Shedding
 
@@ -93,7 +92,7 @@ def decided_by(shedding: Shedding) -> Decided:
 
 
 def _compared(size: Size, java: Sequence[JavaCost], calls: int) -> list[Comparison]:
-    _say(f"ours, a cluster of {size}")
+    say(f"ours, a cluster of {size}")
     given, result = cluster(size), []
     for theirs in (one for one in java if one.size == size):
         if theirs.input != given.digest:
@@ -126,7 +125,7 @@ def _java(environment: Mapping[str, str]) -> str:
 
 
 def _run_java(java: str, jars: Path, chosen: argparse.Namespace) -> list[JavaCost]:
-    _say("Java: the compiler of its virtual machine warms up, then every size; the largest takes minutes")
+    say("Java: the compiler of its virtual machine warms up, then every size; the largest takes minutes")
     sizes: Sequence[Size] = chosen.sizes
     wanted = [str(chosen.java_calls), ",".join(chosen.strategies), ",".join(f"{size.brokers}x{size.bundles}" for size in sizes)]
     options = ["-Xmx3g", "-Duser.language=en", f"-Dlog4j2.configurationFile={_NO_LOGS}", "-cp", f"{jars}/*"]
@@ -134,7 +133,7 @@ def _run_java(java: str, jars: Path, chosen: argparse.Namespace) -> list[JavaCos
     with subprocess.Popen([java, *options, str(_PROGRAM), *wanted], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             found.append(read_java(line))
-            _say(f"  {found[-1].strategy} at {found[-1].size}: {found[-1].cpu_ms} ms")
+            say(f"  {found[-1].strategy} at {found[-1].size}: {found[-1].cpu_ms} ms")
     if process.returncode:
         raise NoPulsarError(f"The Java program ended with {process.returncode}; what it said stands above.")
     return found
@@ -167,10 +166,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--java-calls", type=int, default=5, metavar="N", help="Java's decisions that count (default: 5)")
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

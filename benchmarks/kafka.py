@@ -11,13 +11,13 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.figures import say
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
 from streaming.settings import JobSettings, Topics
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run(replace(plan, **given), figures)
     except KeyboardInterrupt:
         interrupted = True
-        _say("interrupted: this is what was measured until then")
+        say("interrupted: this is what was measured until then")
     figures.load.append(os.getloadavg()[0])
     print(json.dumps({"v": 1, **asdict(figures)}, indent=2) if chosen.json else tables(figures))
     sys.exit(130 if interrupted else 0)
@@ -91,7 +91,7 @@ def run(plan: Plan, figures: Figures) -> None:
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
         place = Path(folder)
         (place / "kafka").mkdir()
-        _say("a Kafka broker and Spark start")
+        say("a Kafka broker and Spark start")
         with kafka_broker(place / "kafka") as kafka, _session(kafka, place) as spark:
             bench = Bench(spark, kafka, place, plan)
             for part in plan.parts:
@@ -114,7 +114,7 @@ class Bench:
 
         for mode in self.plan.modes:
             name = f"batches-{mode.records}"
-            _say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
+            say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
             job = replace(self._job(name), max_records_per_batch=mode.records)
             plain, decoding = (replace(job, checkpoint=str(self.folder / f"{name}-{one}")) for one in ("plain", "decoding"))
             two = replace(job, checkpoint=str(self.folder / f"{name}-two"), topics=self._topics(f"{name}-two", job.topics.telemetry))
@@ -128,7 +128,7 @@ class Bench:
             before = figures.batches
             for times in in_turns(queries, job.topics.telemetry, fleet, mode.records, turns=self.plan.turns, batches=mode.batches):
                 figures.batches = [*before, *times]
-                _say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
+                say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
 
     def latencies(self, figures: Figures) -> None:
         """The job fed live, at every trigger."""
@@ -137,7 +137,7 @@ class Bench:
         for mode in self.plan.modes:
             for trigger_ms in self.plan.triggers_ms:
                 name = f"{mode.name}-{trigger_ms}"
-                _say(f"latency, {mode.name}, trigger {trigger_ms} ms")
+                say(f"latency, {mode.name}, trigger {trigger_ms} ms")
                 job = replace(self._job(name), trigger_ms=trigger_ms)
                 fleet = self._fleet(self.plan.brokers)
                 figures.latencies.append(latency(self.spark, fleet, job, self.plan.seconds, mode.pass_seconds, burst=mode.burst))
@@ -148,7 +148,7 @@ class Bench:
         from benchmarks.kafka_memory import memory, state_size
 
         for brokers in self.plan.sizes:
-            _say(f"rounds, memory and state of {brokers:,} brokers")
+            say(f"rounds, memory and state of {brokers:,} brokers")
             job = self._job(f"rounds-{brokers}")
             figures.rounds.append(round_cost(self.spark, self._fleet(brokers), job, self.plan.passes))
             figures.memory.append(memory(self.spark, brokers, os.getpid()))
@@ -190,10 +190,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--quick", action="store_true", help="a small cluster and few repetitions: whether it works, not how fast")
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,33 +6,23 @@ Python stage that decodes every record and throws the result away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topic_uri import parse_topic
-from sinks.wire import decode
 from streaming.job import run_job
 from streaming.listener import BatchProgress
-from streaming.session import query_settings
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, source_options
 
 #: The strategy that runs when nothing else is said.
 STRATEGY = "avg"
 _COLUMNS = "key binary, value binary"
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One micro-batch: records in it, ms from its trigger to its commit."""
-
-    records: int
-    took_ms: int
 
 
 @dataclass(frozen=True)
@@ -50,7 +40,7 @@ def pass_through(name: str, spark: SparkSession, job: JobSettings, output: str) 
 
 def decoding_pass_through(name: str, spark: SparkSession, job: JobSettings, output: str) -> Query:
     """The same through one Python stage."""
-    return Query(name, lambda: _drained(spark, job, output, _decoding))
+    return Query(name, lambda: _drained(spark, job, output, decoding))
 
 
 def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
@@ -65,23 +55,11 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
     return Query(name, drain)
 
 
-def _drained(spark: SparkSession, job: JobSettings, output: str, stage: Callable[[Iterable[Any]], Iterator[Any]] | None) -> list[Batch]:
-    ours = spark.newSession()
-    for key, value in query_settings(job).items():
-        ours.conf.set(key, value)
+def _drained(spark: SparkSession, job: JobSettings, output: str, stage: Stage | None) -> list[Batch]:
     source, sink, access = parse_topic(job.topics.telemetry), parse_topic(output), kafka_access(job.kafka)
     options = source_options(source, job.max_records_per_batch, access)
-    records = ours.readStream.format("kafka").options(**options).load().select("key", "value")
+    records = session_of(job, spark).readStream.format("kafka").options(**options).load().select("key", "value")
     rows = records if stage is None else records.mapInArrow(stage, _COLUMNS)
     writer = rows.writeStream.format("kafka").options(**client_options(sink, access)).option("topic", sink.name)
     writer = writer.option("kafka.max.request.size", str(LARGEST_REQUEST_BYTES)).option("checkpointLocation", job.checkpoint)
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    return [Batch(progress.numInputRows, progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
-
-
-def _decoding(batches: Iterable[Any]) -> Iterator[Any]:
-    for batch in batches:
-        for value in batch.column("value").to_pylist():
-            decode(value, b"")
-        yield batch
+    return drained(writer)

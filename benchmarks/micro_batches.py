@@ -6,23 +6,22 @@ and once through a stage that decodes every record and throws the result away. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
+from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
-from sinks.wire import decode
 from streaming.job import run_job
 from streaming.listener import BatchProgress
-from streaming.session import query_settings, start_session, stop_session
+from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings, Topics
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.records import RECORDS
@@ -45,13 +44,6 @@ class BatchCost:
     commands: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    records: int
-    took_ms: int
-    commands: int = 0
-
-
 @contextmanager
 def session(folder: Path) -> Iterator[SparkSession]:
     """A Spark with the settings of a long-running job; its log is in `folder`."""
@@ -68,7 +60,7 @@ def measure(spark: SparkSession, fleet: Fleet, warm_up: int, passes: int, folder
     _write(topic, fleet, warm_up + passes)
     job = JobSettings(max_records_per_batch=fleet.brokers + 1, max_bytes_per_batch=_BYTES, topics=Topics(telemetry=file_topic_uri(topic)))
     yield _cost(fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up)
-    yield _cost(fleet, DECODING, _pass_through(spark, job, folder / "decoding", _decoding), warm_up)
+    yield _cost(fleet, DECODING, _pass_through(spark, job, folder / "decoding", decoding), warm_up)
     for strategy in SETTINGS:
         yield _cost(fleet, strategy, _decided(spark, job, folder / strategy, strategy), warm_up)
 
@@ -85,38 +77,25 @@ def _write(topic: Path, fleet: Fleet, passes: int) -> None:
             writer.append([*lines, fleet.sweep(number)])
 
 
-def _pass_through(
-    spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Callable[[Iterable[Any]], Iterator[Any]] | None
-) -> list[_Batch]:
-    ours = spark.newSession()
-    for key, value in query_settings(job).items():
-        ours.conf.set(key, value)
+def _pass_through(spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Stage | None) -> list[Batch]:
+    ours = session_of(job, spark)
     ours.dataSource.register(FileTopicSource)
     source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     records = ours.readStream.format(FileTopicSource.name()).options(**source.options()).load()
     rows = records if stage is None else records.mapInArrow(stage, RECORDS)
-    query = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return [_Batch(progress.numInputRows, progress.durationMs["triggerExecution"]) for progress in query.recentProgress]
+    return drained(rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)))
 
 
-def _decoding(batches: Iterable[Any]) -> Iterator[Any]:
-    for batch in batches:
-        for value in batch.column("value").to_pylist():
-            decode(value, b"")
-        yield batch
-
-
-def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str) -> list[_Batch]:
+def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str) -> list[Batch]:
     outputs = {name: file_topic_uri(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")}
     topics = replace(job.topics, **outputs)
     progress: list[BatchProgress] = []
     checkpoint = str(folder / "checkpoint")
     run_job(replace(job, checkpoint=checkpoint, topics=topics), SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark)
-    return [_Batch(one.records, one.took_ms, one.written.commands) for one in progress]
+    return [Batch(one.records, one.took_ms, one.written.commands) for one in progress]
 
 
-def _cost(fleet: Fleet, query: str, batches: list[_Batch], warm_up: int) -> BatchCost:
+def _cost(fleet: Fleet, query: str, batches: list[Batch], warm_up: int) -> BatchCost:
     whole = [batch for batch in batches if batch.records == fleet.brokers + 1]
     if len(whole) != len(batches) or len(whole) <= warm_up:
         counts = ", ".join(str(batch.records) for batch in batches)

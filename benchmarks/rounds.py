@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import plain
-from benchmarks.figures import Sample, table
+from benchmarks.figures import Sample, say, table
 from benchmarks.fleet import Fleet
 from benchmarks.plain import PlainCost
 
@@ -98,7 +96,7 @@ def _ratio(cost: Sample, reference: Sample | None) -> str:
 
 
 def _plain(fleet: Fleet, passes: int) -> Iterator[PlainCost]:
-    _say(f"plain loop, {fleet.brokers:,} brokers")
+    say(f"plain loop, {fleet.brokers:,} brokers")
     return plain.measure(fleet, 2, passes)
 
 
@@ -107,13 +105,13 @@ def _batches(fleets: Sequence[Fleet], passes: int) -> Iterator[BatchCost]:
 
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="rebalancer-bench-")))
-        _say("Spark starts")
+        say("Spark starts")
         spark = held.enter_context(micro_batches.session(folder))
         for fleet in fleets:
-            _say(f"Spark, {fleet.brokers:,} brokers")
+            say(f"Spark, {fleet.brokers:,} brokers")
             with tempfile.TemporaryDirectory(dir=folder) as topics:
                 for cost in micro_batches.measure(spark, fleet, _warm_up(fleet), passes, Path(topics)):
-                    _say(f"  {cost.query}: {cost.batch_ms} ms")
+                    say(f"  {cost.query}: {cost.batch_ms} ms")
                     yield cost
 
 
@@ -133,10 +131,6 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--no-spark", action="store_true", help="only the plain loop, which needs no Java")
     options.add_argument("--json", action="store_true", help="print the figures as JSON")
     return options
-
-
-def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

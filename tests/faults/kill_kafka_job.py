@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from sinks.plain_loop import PlainLoop
-from sinks.position import Position
 from sinks.recording import open_recording
 from sinks.topic_uri import parse_topic
 from sinks.wire import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
+from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 from tests.servers.kafka_topics import values
 
@@ -138,9 +137,8 @@ def run(broker: KafkaBroker, folder: Path, lines: Sequence[bytes], *, kills: int
                 where = "in a micro-batch" if hit else "between micro-batches or before the first"
                 say(f"kill {number + 1}: {processes} processes, {where}, {committed - done} done, {len(player.sent)} records published")
         job.drain("--set", "job.max_records_per_batch=1000", *assignments, seconds=900)
-        loop = PlainLoop(job.engine)
-    rows = [row for number, line in enumerate(player.sent) for row in loop.feed(Position("recording", 0, number), line)]
-    compared = [compare(kind, values(uris[kind]), [row.value for row in rows if row.kind == kind]) for kind in ("commands", "rounds")]
+        reference = replayed(player.sent, job.engine)
+    compared = [compare(kind, values(uris[kind]), reference[kind]) for kind in ("commands", "rounds")]
     return Result(len(player.sent), hits, tuple(compared))
 
 

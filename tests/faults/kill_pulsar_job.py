@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from sinks.plain_loop import PlainLoop
-from sinks.position import Position
 from sinks.recording import open_recording
 from tests.faults.kill_job import newest_batch
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
+from tests.replayed import replayed
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_topics import put, values
 
@@ -57,9 +56,8 @@ def run(
             say(f"kill {number + 1}: {job.kill()} processes, {newest_batch(job.checkpoint) - before} micro-batches after the last life")
         put(cluster, uris["telemetry"], pieces[-1])
         job.drain(*assignments)
-        loop = PlainLoop(job.engine)
-    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
-    return [compare(kind, values(cluster, uris[kind]), [row.value for row in rows if row.kind == kind]) for kind in ("commands", "rounds")]
+        reference = replayed(lines, job.engine)
+    return [compare(kind, values(cluster, uris[kind]), reference[kind]) for kind in ("commands", "rounds")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

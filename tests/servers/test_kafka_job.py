@@ -12,18 +12,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.kafka_settings import KafkaSettings
-from sinks.plain_loop import PlainLoop
-from sinks.position import Position
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.listener import BatchProgress
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
+from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values
 from tests.spark.test_job import Running, eventually
-from tests.spark.workshop import Published, eager, recording, uneven
+from tests.spark.workshop import eager, recording, uneven
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -38,12 +37,6 @@ def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list
     progress: list[BatchProgress] = []
     assert run_job(job, engine, drain=True, on_progress=progress.append, session=spark).stopped_by == "drained"
     return progress
-
-
-def replayed(lines: Iterable[bytes], engine: EngineSettings) -> Published:
-    loop = PlainLoop(engine)
-    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
-    return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
 
 
 def by_cluster(records: Iterable[bytes]) -> dict[str, list[bytes]]:

@@ -16,10 +16,11 @@ from streaming.job import run_job
 from streaming.settings import JobSettings
 from streaming.written import KINDS
 from tests.faults.real_job import EAGER, eager
+from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.process import Process
-from tests.servers.test_kafka_job import replayed, topics
+from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]

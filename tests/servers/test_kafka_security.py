@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from sinks.kafka_settings import kafka_access
 from streaming.settings import JobSettings, Topics
+from tests.replayed import replayed
 from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker
 from tests.servers.kafka_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, drain, replayed
+from tests.servers.test_kafka_job import TOPICS, drain
 from tests.servers.test_kafka_topics import Door, mutual, sasl
 from tests.spark.workshop import eager, uneven
 

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from sinks.kafka_settings import KafkaSettings
 from sinks.raw import SourceSettings
 from streaming.settings import JobSettings
+from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import Raw, put, put_raw, values
-from tests.servers.test_kafka_job import drain, replayed, topics
+from tests.servers.test_kafka_job import drain, topics
 from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
 

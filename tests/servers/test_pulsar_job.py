@@ -16,9 +16,10 @@ from strategies.errors import SinkError
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
 from tests.control_topic import now_ms
+from tests.replayed import replayed
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put, values
-from tests.servers.test_kafka_job import TOPICS, by_cluster, drain, replayed
+from tests.servers.test_kafka_job import TOPICS, by_cluster, drain
 from tests.spark.test_job import Running, eventually
 from tests.spark.workshop import eager, recording, uneven
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.plain_loop import PlainLoop
-from sinks.position import Position
 from streaming.shipping import python_name, write_environment
 from tests.faults.kill_job import newest_batch
 from tests.faults.real_job import TOPICS, JobEnded, RealJob, recording
 from tests.faults.topics import compare
+from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.spark_cluster import SparkCluster, SparkProcess, spark_cluster
@@ -79,9 +78,8 @@ def test_one_of_two_workers_is_killed_and_ten_clusters_decide_as_in_the_plain_re
     words = [word for name, uri in uris.items() for word in ("--set", f"topics.{name}={uri}")]
     words += ["--master", cluster.url, "--set", f"job.environment={environment}", "--set", f"job.shuffle_partitions={partitions}"]
     with RealJob(tmp_path / "job", max_records_per_batch=250, environment=cluster.environment) as job:
-        loop = PlainLoop(job.engine)
-        rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
-        expected = {kind: by_cluster([row.value for row in rows if row.kind == kind]) for kind in ("commands", "rounds")}
+        reference = replayed(lines, job.engine)
+        expected = {kind: by_cluster(reference[kind]) for kind in ("commands", "rounds")}
         job.start("--drain", *words)
         job.wait_until(lambda: newest_batch(job.checkpoint) >= 3, seconds=300)
         victim = max(cluster.workers, key=SparkProcess.python_seconds)

@@ -17,7 +17,8 @@ from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.store import InMemoryStore
 from streaming.job import run_job
-from tests.spark.workshop import Published, Workshop, eager, recording
+from tests.replayed import Published
+from tests.spark.workshop import Workshop, eager, recording
 
 pytestmark = pytest.mark.spark
 CAREFUL = replace(eager(), limits=LimitSettings(moves_per_round=1))

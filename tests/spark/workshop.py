@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
+from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
-Published = Mapping[str, Sequence[bytes]]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,19 @@
+"""What the plain loop publishes of a log: the reference for whatever else decides on the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from strategies.engine import EngineSettings
+from streaming.written import KINDS
+
+Published = Mapping[str, Sequence[bytes]]
+
+
+def replayed(lines: Iterable[bytes], engine: EngineSettings) -> Published:
+    """Values by kind of record, in order."""
+    loop = PlainLoop(engine)
+    rows = [row for number, line in enumerate(lines) for row in loop.feed(Position("recording", 0, number), line)]
+    return {kind: [row.value for row in rows if row.kind == kind] for kind in KINDS}
