@@ -174,5 +174,5 @@ def open_reader(
     if topic.scheme == "pulsar":
         return PulsarRest(topic, access.pulsar, limits, follow, _READ_RECORDS)
     if not follow and not topic.folder.is_dir():
-        raise SinkError(f"{topic}: there is no such topic yet; --follow waits for it")
+        raise SinkError(f"{topic}: there is no such topic yet; correct its name, or start what writes there (record --follow waits)")
     return FileRest(topic.folder, str(topic), limits, follow)

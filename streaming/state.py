@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
-from streaming.checkpoint import COLUMNS_VERSION, SPARK_LOG, read_guard
+from streaming.checkpoint import COLUMNS_VERSION, GUARD, SPARK_LOG, read_guard
 from streaming.columns import brokers_of
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
@@ -54,6 +54,10 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
     Raises StateVersionError for a folder that is no checkpoint of this program and version, SparkStartError.
     """
     folder = _folder(checkpoint)
+    if not (folder / GUARD).exists():
+        raise StateVersionError(
+            f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the checkpoint of a job that has run"
+        )
     guard = read_guard(folder)
     if guard.state.get("columns") != COLUMNS_VERSION:
         raise StateVersionError(f"the state in {folder} was written by version {guard.product}: read it with that version")

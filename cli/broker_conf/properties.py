@@ -33,7 +33,7 @@ def read_properties(file: Path) -> list[Property]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read ({error.strerror})"]) from error
+        raise SettingsError([f"{file}: cannot be read ({error.strerror}); name the broker.conf of a Pulsar broker"]) from error
     found, complaints = [], []
     for line, text in _logical_lines(data.removeprefix(_BYTE_ORDER_MARK).decode("iso-8859-1")):
         try:

@@ -13,6 +13,7 @@ from cli import console, exits, options
 
 if TYPE_CHECKING:
     from cli.backtest.run import Answer, Job, Loop
+    from cli.settings.load import Settings
 
 app = typer.Typer()
 
@@ -49,12 +50,14 @@ def backtest(
     A table has one line per run and cluster: how even the brokers were, and how much was moved for it. Large recordings are read many times
     faster after `rebalancer convert`.
     """
+    from cli.backtest.run import Job
     from cli.backtest.several import run_all
     from cli.backtest.source import columnar
 
     wanted = options.settings(config, overrides)
+    tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
     with columnar(recording, wanted.job.wire, console.progress) as path:
-        jobs = _jobs(path, loop, strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
+        jobs = [Job(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress)
     _show(recording, loop, jobs, answers, as_json)
     if html is not None:
@@ -72,19 +75,17 @@ def _short(change: str) -> str:
     return f"{path.rpartition('.')[2]}={value}"
 
 
-def _jobs(
-    path: Path, loop: Loop, strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
-) -> list[Job]:
-    from cli.backtest.run import Job
-
+def _tries(
+    strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
+) -> list[tuple[str, Settings]]:
+    """Title and settings of every run, checked before anything is read."""
     config, overrides = base
-    jobs = []
+    tries = []
     for name in dict.fromkeys(strategies):
         for changes in variants:
             settings = options.settings(config, overrides, *options.flags(shedding__strategy=name), *changes)
-            title = ", ".join([name, *map(_short, changes)])
-            jobs.append(Job(path, title, settings, loop))
-    return jobs
+            tries.append((", ".join([name, *map(_short, changes)]), settings))
+    return tries
 
 
 def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[Answer], as_json: bool) -> None:

@@ -24,7 +24,8 @@ PUBLISHED, ALL = "published", "all"
 @app.command()
 def simulate(
     scenarios: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; all, or none.")
+        list[str] | None,
+        typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; all of ours if unsaid."),
     ] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="Print the scenarios that come with the project.")] = False,

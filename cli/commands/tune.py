@@ -47,7 +47,7 @@ def tune(
     wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]
     sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
     with columnar(recording, current.job.wire, console.progress) as path:
-        split_ms = _split(path, training)
+        split_ms = _split(path, training, recording)
         found = search(path, current, sets, split_ms, lambda jobs: run_all(jobs, console.progress))
     if as_json:
         console.print_json("tune", 1, {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)})
@@ -63,13 +63,14 @@ def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
     return tuple(change for change, path, value in parts if float(current.value(path)) != float(value))
 
 
-def _split(path: Path, training: float) -> int:
+def _split(path: Path, training: float, recording: Path) -> int:
+    """Where the test part begins, ms. `path`: the columnar form of the recording."""
     from sinks.columnar_reading import read_blocks
     from strategies.errors import SinkError
 
     times = [(int(block.ts[block.ts > 0].min()), int(block.ts.max())) for block in read_blocks(path) if (block.ts > 0).any()]
     if not times:
-        raise SinkError(f"{path} holds no record with a time; there is nothing to tune on.")
+        raise SinkError(f"{recording} holds no record with a time, so there is nothing to tune on; name a recording of load reports.")
     begin, end = min(low for low, _ in times), max(high for _, high in times)
     return begin + round(training * (end - begin))
 

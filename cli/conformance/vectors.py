@@ -86,4 +86,4 @@ def _readable(file: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SettingsError([f"{file}: damaged gzip data ({error}); get the file again"]) from error
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read: {error.strerror or error}"]) from error
+        raise SettingsError([f"{file}: cannot be read ({error.strerror or error}); name a file of decision vectors"]) from error

@@ -58,7 +58,7 @@ def from_flags(flags: Sequence[str], leaves: Sequence[Leaf]) -> tuple[list[Assig
         if equals and path:
             found.append(Assignment(path, parse(text, by_path.get(path)), "flag", f"--set {path}"))
         else:
-            complaints.append(f"{flag or '(empty)'}: write it as --set path=value, for example --set round.interval_ms=30000")
+            complaints.append(f"{flag or '(empty)'}: write it as path=value, for example round.interval_ms=30000")
     return found, complaints
 
 

@@ -79,7 +79,11 @@ def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
     ("words", "code", "told"),
     [
         (["copy.txt"], 2, "end the name with .jsonl, .jsonl.gz, .jsonl.zst"),
-        (["copy.jsonl", "--topic", "file:///nowhere"], 1, "there is no such topic yet; --follow waits for it"),
+        (
+            ["copy.jsonl", "--topic", "file:///nowhere"],
+            1,
+            "there is no such topic yet; correct its name, or start what writes",
+        ),
         (["copy.jsonl", "--topic", "pulsar://a:1/b"], 2, "names no topic"),
         (["copy.jsonl", "--topic", "nowhere"], 2, "has no scheme this program knows"),
         (["/nowhere/copy.jsonl", "--topic", "file:///tmp", "--force"], 1, "cannot be written"),

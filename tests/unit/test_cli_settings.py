@@ -77,7 +77,7 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
     told = complaints(file, {"REBALANCER_JOB__READ_TASKS": "many"}, ["wire.kept_bytes=-1", "nonsense"])
 
     assert told == [
-        "nonsense: write it as --set path=value, for example --set round.interval_ms=30000",
+        "nonsense: write it as path=value, for example round.interval_ms=30000",
         f'round.lateness_ms: must be a whole number, got "soon" ({file})',
         f"round.epoch: must be at least 1, got 0 ({file})",
         f"weights.cpu: must be a number, got true ({file})",
