@@ -44,7 +44,7 @@ demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, s
 
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included (ARGS="…" go to pytest)
-	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(ARGS)
+	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" --durations=30 --durations-min=5 $(ARGS)
 
 .PHONY: test-long
 test-long: $(STAMP) ## the tests that take minutes, and 10,000 examples of every property instead of 500

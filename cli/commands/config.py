@@ -25,7 +25,7 @@ _WIDE = 100
 app = typer.Typer(no_args_is_help=True, help="Show or check settings, or print their JSON Schema.")
 
 
-@app.command()
+@app.command(short_help="Every setting with its value and where that comes from.")
 def show(
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -46,7 +46,7 @@ def show(
         console.show(Text(f"[{section}]", style="bold"), layout(list(group)), "")
 
 
-@app.command()
+@app.command(short_help="Check a settings file by itself.")
 def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings file (TOML).")]) -> None:
     """Check a settings file by itself, without the environment. Exit code 2 and one line per complaint when something is wrong."""
     entries = load(file).entries
@@ -54,13 +54,13 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings fi
     print(f"{file}: fine, sets {given} of {len(entries)} settings")
 
 
-@app.command()
+@app.command(short_help="Print the JSON Schema of settings files.")
 def schema() -> None:
     """Print the JSON Schema of settings files, for editors and other programs."""
     print(json.dumps(json_schema(all_leaves()), indent=2, ensure_ascii=False))
 
 
-@app.command("from-broker-conf")
+@app.command("from-broker-conf", short_help="Turn a broker.conf into a settings file.")
 def from_broker_conf(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A broker.conf of Pulsar 4.2.")],
     *,

@@ -20,7 +20,7 @@ def root() -> None:
     """Fetch the jars that Spark needs for Kafka topics."""
 
 
-@app.command()
+@app.command(short_help="Put the jars of Spark's Kafka connector into a folder.")
 def fetch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the jars; created.")],
     *,

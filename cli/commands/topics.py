@@ -25,12 +25,14 @@ def root() -> None:
     """Make the topics on Kafka and Pulsar that the settings name."""
 
 
-@app.command()
+@app.command(short_help="Make what is missing of the five topics.")
 def create(
     *,
-    partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of each; a cluster's records share one.")] = 1,
-    replication: Annotated[int, typer.Option(min=-1, max=100, help="Copies of each partition; -1 is the cluster's own default.")] = -1,
-    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, help="How long records are kept.")] = 168,
+    partitions: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions of each; a cluster's records share one.")] = 1,
+    replication: Annotated[
+        int, typer.Option(min=-1, max=100, metavar="N", help="Copies of each partition; -1 is the cluster's own default.")
+    ] = -1,
+    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, metavar="N", help="How long records are kept.")] = 168,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
