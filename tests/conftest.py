@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Of kafka-python: it reads its own files in an old way, and forgets sockets.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore:unclosed <(ssl|socket):ResourceWarning")  # after a handshake that failed
+    # Lines added here hold while a test runs; what is found after the last one would fail a run in which everything has passed.
+    warnings.filterwarnings("ignore", "unclosed <(ssl|socket)", ResourceWarning)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

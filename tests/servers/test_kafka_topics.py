@@ -104,7 +104,7 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
 )
 def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, door: Door, error: type[SinkError], sentence: str) -> None:
     uri = f"kafka://{kafka.address(door.listener)}/never-made"
-    settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 60_000)
+    settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 6_000)
     with pytest.raises(error, match=sentence) as raised:
         open_consumer(uri, "g", tmp_path, access=TopicAccess(settings))
     assert "\n" not in str(raised.value)
