@@ -27,7 +27,7 @@ print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
 
 
 def test_help_loads_nothing_heavy() -> None:
-    answer = subprocess.run([sys.executable, "-c", WHAT_HELP_LOADS], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-c", WHAT_HELP_LOADS], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
 
     help_text, _, loaded = answer.stdout.partition("loaded:")
     assert "run" in help_text
@@ -45,7 +45,7 @@ def test_help_of_the_installed_command(capsys: pytest.CaptureFixture[str]) -> No
 
 def seconds_of_help() -> float:
     begin = time.perf_counter()
-    answer = subprocess.run([REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    answer = subprocess.run([REBALANCER, "--help"], capture_output=True, text=True, check=True, timeout=300)
     seconds = time.perf_counter() - begin
     assert answer.stdout.startswith("Usage: rebalancer")
     return seconds

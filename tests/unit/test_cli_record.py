@@ -110,14 +110,14 @@ def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> Non
     follower = threading.Thread(target=record, args=(reader, target, Patience(follow=True), stop, lambda _: said.set()))
     follower.start()
     try:
-        assert said.wait(10)
+        assert said.wait(300)
         said.clear()
         topic(tmp_path, LINES[1:])
-        assert said.wait(10)
+        assert said.wait(300)
         assert not target.exists()
     finally:
         stop.set()
-        follower.join(10)
+        follower.join(300)
 
     assert list(open_recording(target)) == LINES
 

@@ -100,7 +100,7 @@ def test_a_dead_a_silent_and_a_strange_broker_are_named_and_delay_nobody(pulsar:
     pulsar.kill(three, still_listed=True)
     wrong = {two: Fault(delay_s=600), strange: Fault(instead=Answer(200, b"<html>"))}
     pulsar.faults = lambda request: wrong.get(request.broker) if "load-report" in request.target else None
-    with collector(pulsar, control, deadline_ms=200) as collecting:
+    with collector(pulsar, control, deadline_ms=2_000) as collecting:
         collecting.step()
 
     (sweep,) = sweeps(control)

@@ -33,7 +33,7 @@ def program(example: str) -> list[str]:
 
 
 def shown(command: list[str], stdin: bytes = b"") -> list[str]:
-    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout.decode().splitlines()
+    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=300).stdout.decode().splitlines()
 
 
 @pytest.mark.parametrize("example", ["consume_commands.py", "consume_commands.mjs"])
