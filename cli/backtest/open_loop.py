@@ -229,7 +229,7 @@ class _Ahead:
                     digest=digest,
                     bundles_digest=digest,
                     figures=self.newest[column],
-                    memory=replace(one.memory, ewma=float(self.ewmas[column])),
+                    memory=replace(one.memory, ewma=None if np.isnan(self.ewmas[column]) else float(self.ewmas[column])),
                     table=history.summary(),
                 )
             )

@@ -12,6 +12,7 @@ import numpy as np
 
 from strategies.bundle_loads import Floats
 from strategies.shedding.contract import Shedder
+from strategies.shedding.overload import OverloadShedder
 from strategies.shedding.threshold import ThresholdShedder
 
 Bools = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
@@ -22,9 +23,25 @@ QuietRounds = Callable[[Floats, Bools, Floats], tuple[int, Floats]]
 
 def quiet_rounds(shedder: Shedder) -> QuietRounds | None:
     """How to find quiet rounds of brokers of which none is settling; None for a strategy that has to be asked."""
+    if isinstance(shedder, OverloadShedder):
+        return _below(shedder.settings.threshold_percent / 100)
     if not isinstance(shedder, ThresholdShedder) or shedder.settings.lower_boundary:
         return None
-    rule = shedder
+    return _near_the_mean(shedder)
+
+
+def _below(limit: float) -> QuietRounds:
+    """Nobody is overloaded; nothing is remembered."""
+
+    def overload(usages: Floats, fresh: Bools, ewmas: Floats) -> tuple[int, Floats]:
+        hot = ~(usages < limit).all(axis=1)
+        return int(hot.argmax()) if hot.any() else len(usages), ewmas
+
+    return overload
+
+
+def _near_the_mean(rule: ThresholdShedder) -> QuietRounds:
+    """Nobody is far above the mean, neither by average nor now; averages go on."""
 
     def threshold(usages: Floats, fresh: Bools, ewmas: Floats) -> tuple[int, Floats]:
         weight, distance = rule.settings.history, rule.settings.threshold_percent / 100

@@ -24,6 +24,7 @@ from sinks.recording import open_recording
 from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.threshold_rule import ThresholdSettings
 from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
@@ -31,6 +32,7 @@ from tests.architecture.command_line import ROOT
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet rounds again.
 ROUND = RoundSettings(cool_down_ms=600_000)
 THRESHOLD = EngineSettings(strategy="threshold", shedding=ThresholdSettings(threshold_percent=8.0, history=0.5), round=ROUND)
+OVERLOAD = EngineSettings(strategy="overload", shedding=OverloadSettings(threshold_percent=45.0), round=ROUND)
 RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
 
 
@@ -99,16 +101,17 @@ def test_every_row_is_that_of_the_plain_loop(tmp_path: Path) -> None:
     assert folded(path, THRESHOLD, leap=False)[0] == plain(lines, THRESHOLD)
 
 
-def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [THRESHOLD, OVERLOAD], ids=lambda settings: settings.strategy)
+def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path, settings: EngineSettings) -> None:
     lines, path = recorded(tmp_path, an_hour())
-    every = plain(lines, THRESHOLD)
-    rows, passed, loop = folded(path, THRESHOLD, leap=True)
+    every = plain(lines, settings)
+    rows, passed, loop = folded(path, settings, leap=True)
     assert passed > 20
     assert any(row.kind == "commands" for row in rows)
     assert [row for row in rows if row.kind == "commands"] == [row for row in every if row.kind == "commands"]
     assert set(rows) <= set(every)
     assert len(rows) == len(every) - passed
-    step_by_step = folded(path, THRESHOLD, leap=False)[2]
+    step_by_step = folded(path, settings, leap=False)[2]
     assert everything(loop.store("c1")) == everything(step_by_step.store("c1"))
 
 
