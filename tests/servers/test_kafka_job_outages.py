@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
 
 
-@pytest.mark.parametrize(("seconds", "timeout_ms"), [(5, 3_000), pytest.param(60, 30_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seconds", "timeout_ms"), [(5, 10_000), pytest.param(60, 30_000, marks=pytest.mark.slow)])
 def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
     own_kafka: KafkaBroker, tmp_path: Path, seconds: float, timeout_ms: int
 ) -> None:

@@ -37,7 +37,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
     control = Control(tmp_path, {name: own_kafka.topic(f"out-{name}") for name in TOPICS})
     settings = {
         **{f"topics.{name}": control.uri(name) for name in TOPICS},
-        "kafka.timeout_ms": 1_000,
+        "kafka.timeout_ms": 5_000,
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "collector.pass_interval_ms": 1_000,
