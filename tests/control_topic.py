@@ -12,7 +12,7 @@ from pathlib import Path
 from sinks.file_topic import FileTopicReader
 from sinks.signing import SigningKey
 from sinks.topic_uri import file_topic_uri
-from sinks.topics import open_publisher, open_reader
+from sinks.topics import TopicAccess, open_publisher, open_reader
 from sinks.wire import decode_outcome, encode_command
 from strategies.model import Command, Expected, Outcome
 
@@ -49,8 +49,8 @@ def command(bundle: str, source: str, destination: str | None = None, **changes:
 class Control:
     """The five topics as a job and a reader of outcomes see them: those that `uris` names, the others below a folder."""
 
-    def __init__(self, folder: Path, uris: Mapping[str, str] | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, uris: Mapping[str, str] | None = None, access: TopicAccess = TopicAccess()) -> None:
+        self.folder, self._access = folder, access
         self._uris = {topic: file_topic_uri(folder / topic) for topic in TOPICS} | dict(uris or {})
 
     def uri(self, topic: str) -> str:
@@ -61,7 +61,7 @@ class Control:
         self.write("commands", records if key is None else [key.sign(record) for record in records])
 
     def write(self, topic: str, records: Sequence[bytes]) -> None:
-        with closing(open_publisher(self.uri(topic))) as publisher:
+        with closing(open_publisher(self.uri(topic), self._access)) as publisher:
             for record in records:
                 publisher.publish("c", record)
             publisher.flush()
@@ -70,7 +70,7 @@ class Control:
         if self.uri(topic).startswith("file:"):
             return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
         values = []
-        with closing(open_reader(self.uri(topic))) as reader:
+        with closing(open_reader(self.uri(topic), self._access)) as reader:
             while records := reader.read():
                 values += [record.value for record in records]
         return values

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import file_topic_uri
+from sinks.topics import Reader, TopicAccess, open_reader
 from sinks.wire import decode_command, decode_outcome, decode_round
 from strategies.model import Command, Outcome, Round
-from tests.control_topic import TOPICS
+from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
 from tests.servers.jvm import dying_with_us, eventually
+from tests.servers.pulsar_cluster import PulsarCluster
 
 Program = Literal["collect", "run", "execute"]
 PROGRAMS: Mapping[Program, tuple[str, ...]] = {"collect": ("collect",), "run": ("run",), "execute": ("execute", "--apply")}
 #: Generous: the machine may be busy with other things.
 _LONG_S, _STOP_S = 300.0, 120.0
+#: Of topics that lie on the balanced cluster.
+NAMESPACE = "rebalancer/loop"
 PROJECT = Path(__file__).parents[2]
 _NOTE = b'{"v":1,"kind":"note","cluster":"c","ts":1,"text":"the loop begins"}'
 #: What the loop is to reach: the busiest broker's throughput by the idlest one's.
@@ -48,18 +51,21 @@ SETTINGS: Mapping[str, object] = {
 
 
 class Loop:
-    """Topics, checkpoint, journal and logs below one folder. Leaving `closed_loop` kills what still runs."""
+    """Checkpoint, journal and logs below one folder, and topics that `uris` does not name. Leaving `closed_loop` kills what still runs."""
 
-    def __init__(self, folder: Path, pulsar: PulsarSettings, **more: object) -> None:
+    def __init__(self, folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None, **more: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._mark = folder, uuid4().hex
+        self._access = TopicAccess(pulsar=pulsar)
+        self.topics = Control(folder, uris, self._access)
+        self._followed, self._counts = dict[str, Reader](), Counter[str]()
         given = {
             "pulsar.cluster": pulsar.cluster,
             "pulsar.admin_urls": pulsar.admin_urls,
             "pulsar.token_file": pulsar.token_file,
             "executor.state": folder / "state",
             "job.checkpoint": folder / "checkpoint",
-            **{f"topics.{name}": file_topic_uri(folder / name) for name in TOPICS},
+            **{f"topics.{name}": self.topics.uri(name) for name in TOPICS},
             **SETTINGS,
             **{name.replace("__", "."): value for name, value in more.items()},
         }
@@ -81,10 +87,10 @@ class Loop:
                     start_new_session=True,
                 )
 
-    def begin(self) -> None:
-        """Starts the others once the job has worked off a first record, so that it does not begin with a backlog of rounds."""
-        self.wait_until(lambda: b"batch 0: " in self.log("run").read_bytes(), "the job works")
-        self.start("collect", "execute")
+    def begin(self, *others: Program) -> None:
+        """Starts the others (all, if none is named) once the job has worked off a first record: it is not to begin with a backlog."""
+        self.wait_until(lambda: b"\nbatch " in self.log("run").read_bytes(), "the job works")
+        self.start(*(others or ("collect", "execute")))
 
     def kill(self, program: Program) -> None:
         """SIGKILL to everything it has started."""
@@ -123,23 +129,51 @@ class Loop:
     def outcomes(self) -> list[Outcome]:
         return [decode_outcome(value) for value in self.read("outcomes")]
 
+    def count(self, topic: str) -> int:
+        """How many records have come so far; what was read before is not read again, for that would be traffic."""
+        if topic not in self._followed:
+            self._followed[topic] = open_reader(self.topics.uri(topic), self._access, follow=True)
+        while records := self._followed[topic].read():
+            self._counts[topic] += len(records)
+        return self._counts[topic]
+
+    def close(self) -> None:
+        """Kills what still runs."""
+        for program in PROGRAMS:
+            self.kill(program)
+        for reader in self._followed.values():
+            reader.close()
+
     def read(self, topic: str) -> list[bytes]:
         """All complete records of a topic."""
-        return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
+        return self.topics.read(topic)
 
 
 @contextmanager
-def closed_loop(folder: Path, pulsar: PulsarSettings, **more: object) -> Iterator[Loop]:
+def closed_loop(folder: Path, pulsar: PulsarSettings, uris: Mapping[str, str] | None = None, **more: object) -> Iterator[Loop]:
     """A loop whose job starts, which takes a while; what it is to work on can be made meanwhile, and then the others `begin`."""
-    loop = Loop(folder, pulsar, **more)
-    with FileTopicWriter(folder / "telemetry") as telemetry:
-        telemetry.append([_NOTE])
+    loop = Loop(folder, pulsar, uris, **more)
+    loop.topics.write("telemetry", [_NOTE])
     try:
         loop.start("run")
         yield loop
     finally:
-        for program in PROGRAMS:
-            loop.kill(program)
+        loop.close()
+
+
+@contextmanager
+def on_pulsar(folder: Path, cluster: PulsarCluster, pulsar: PulsarSettings, **more: object) -> Iterator[Loop]:
+    """A closed loop with topics on the cluster that it balances, in a namespace that it leaves alone."""
+    uris = {name: cluster.topic(f"{NAMESPACE}/{name}") for name in TOPICS}
+    # These topics are traffic, too, which stays where it is.
+    given = {
+        "limits__excluded_namespaces": NAMESPACE,
+        "shedding__uniform__throughput_ratio": 1.3,
+        "collector__pass_interval_ms": 3_000,
+        **more,
+    }
+    with closed_loop(folder, pulsar, uris, **given) as loop:
+        yield loop
 
 
 def _written(value: object) -> str:

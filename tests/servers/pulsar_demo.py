@@ -16,7 +16,7 @@ from rich.text import Text
 
 from cli import exits
 from cli.demo.run import stoppable
-from tests.servers.loop import GOAL, Loop, closed_loop
+from tests.servers.loop import GOAL, Loop, on_pulsar
 from tests.servers.pulsar_processes import pulsar_processes
 from tests.servers.skewed_users import Users, skewed_users
 from tests.servers.traffic_log import TrafficLog, pauses
@@ -71,7 +71,7 @@ def running(folder: Path, screen: Screen) -> Iterator[tuple[Loop, Users]]:
         screen.wait("Starting ZooKeeper, a bookie and four brokers, each a process of its own …")
         cluster = stack.enter_context(pulsar_processes(folder / "pulsar"))
         screen.wait("Starting the Spark job, 64 producers and 64 consumers …")
-        loop = stack.enter_context(closed_loop(folder / "loop", cluster.cluster.settings(folder)))
+        loop = stack.enter_context(on_pulsar(folder / "loop", cluster.cluster, cluster.cluster.settings(folder)))
         users = stack.enter_context(skewed_users(cluster.cluster, folder, "shop/orders"))
         loop.begin()
         yield loop, users
@@ -83,7 +83,7 @@ def balance(loop: Loop, users: Users, screen: Screen) -> None:
     while quiet < _QUIET_ROUNDS and seen < _MOST_ROUNDS:
         known = seen
         screen.wait(f"Waiting for round {known + 1} …")
-        loop.wait_until(lambda known=known: len(loop.rounds()) > known, "the next round")  # type: ignore[misc]
+        loop.wait_until(lambda known=known: loop.count("rounds") > known, "the next round")  # type: ignore[misc]
         screen.show(users.load())
         rounds, spread = loop.rounds(), users.spread()
         for one in rounds[seen:]:
@@ -111,7 +111,7 @@ def main() -> int:
     screen.say(
         "cluster   real: Pulsar 4.2 with the modular load manager and its own shedding off; 4 brokers, 64 bundles, 300 messages of 1 KiB/s"
     )
-    screen.say("loop      rebalancer collect → file topic → rebalancer run → file topic → rebalancer execute --apply → brokers")
+    screen.say("loop      rebalancer collect → Pulsar topic → rebalancer run → Pulsar topic → rebalancer execute --apply → brokers")
     screen.say(f"goal      busiest broker below {GOAL:g} times the idlest one's throughput (UniformLoadShedder)")
     try:
         with stoppable(), tempfile.TemporaryDirectory(prefix="rebalancer-pulsar-") as name:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.control_topic import TOPICS
 from tests.faults.topics import compare
-from tests.servers.loop import GOAL, Loop, closed_loop
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.loop import GOAL, Loop, closed_loop, on_pulsar
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.skewed_users import Users, skewed_users
@@ -26,8 +28,9 @@ _UNLOAD = r"/unload\?"
 
 
 def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(modular: PulsarProcesses, tmp_path: Path) -> None:
+    """The loop's own topics lie on the very cluster that it balances."""
     settings = modular.cluster.settings(tmp_path)
-    with closed_loop(tmp_path / "loop", settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
+    with on_pulsar(tmp_path / "loop", modular.cluster, settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
         told("at the start", users)
         assert users.spread() > GOAL
         loop.begin()
@@ -52,13 +55,19 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
     assert moved_at_most_once(loop)
 
 
+@pytest.mark.parametrize("topics", ["pulsar", pytest.param("kafka", marks=pytest.mark.slow)])
 def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_stays_so(
-    guarded_pulsar: PulsarCluster, tmp_path: Path
+    guarded_pulsar: PulsarCluster, topics: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    settings = guarded_pulsar.settings(tmp_path)
+    folder, settings = tmp_path / "loop", guarded_pulsar.settings(tmp_path)
     # The rule is the modular one's; the brokers are not.
-    loop_settings = {"filters__load_manager": "extensible"}
-    with closed_loop(tmp_path / "loop", settings, **loop_settings) as loop, skewed_users(guarded_pulsar, tmp_path, "t/extensible") as users:
+    filters = {"filters__load_manager": "extensible"}
+    if topics == "pulsar":
+        extensible = on_pulsar(folder, guarded_pulsar, settings, **filters)
+    else:
+        kafka: KafkaBroker = request.getfixturevalue("kafka")
+        extensible = closed_loop(folder, settings, {name: kafka.topic(f"loop-{name}") for name in TOPICS}, **filters)
+    with extensible as loop, skewed_users(guarded_pulsar, tmp_path, f"t/on-{topics}") as users:
         told("at the start", users)
         assert users.spread() > GOAL
         loop.begin()
@@ -127,8 +136,8 @@ def share(broker: str, users: Users) -> float:
 
 
 def wait_for_rounds(more: int, loop: Loop) -> None:
-    before = len(loop.rounds())
-    loop.wait_until(lambda: len(loop.rounds()) >= before + more, f"{more} more rounds")
+    before = loop.count("rounds")
+    loop.wait_until(lambda: loop.count("rounds") >= before + more, f"{more} more rounds")
 
 
 def told(when: str, users: Users) -> None:
