@@ -92,7 +92,7 @@ def test_lines_are_counted_as_people_count_them(conf: Conf) -> None:
     assert read_properties(file) == [Property("a", "12", 2), Property("b", "3", 5)]
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_properties_or_named_with_their_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any.conf"

@@ -57,7 +57,7 @@ def test_a_pattern_that_cannot_be_read_says_so(pattern: str) -> None:
         compile_java(pattern)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="ab1.-[]^&\\QEpdw{}()?*+|<>k=: ", max_size=12))
 def test_any_text_is_a_pattern_or_a_complaint(pattern: str) -> None:
     with suppress(PatternError):

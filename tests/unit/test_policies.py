@@ -93,7 +93,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["isolation", "anti_affinity", "failure_domains", "topic_counts", "brokers"]), json_values))
 def test_nothing_in_a_snapshot_raises(parts: dict[str, object]) -> None:
     view = read_policies(json.dumps(parts))
