@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sinks.outage import Outage
 from strategies import errors
-from strategies.errors import PublishTimeout, RebalancerError, SinkError
+from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
 
 E = TypeVar("E", bound=BaseException)
 
@@ -29,16 +29,19 @@ _AWAY = (
     "strategies.errors.PublishTimeout: pulsar",
     "Cannot fetch record for offset",
 )
+#: A topic that was deleted; right after a start, a broker may say so of one that is there.
+_GONE = "UnknownTopicOrPartitionException"
+_LOST = "Some data may have been lost"
 #: Signs of what Kafka has refused → the error and what to do. Spark's own text is a stack trace of pages.
 _KAFKA: tuple[tuple[str, type[errors.SinkError], str], ...] = (
     (
-        "Some data may have been lost",
+        _LOST,
         errors.SinkError,
         "records of the telemetry topic were deleted before the job read them, or the topic was made anew: raise its retention.ms; to go "
         "on with what is there, set kafka.fail_on_data_loss=false for one start (which leaves a gap), or name a new job.checkpoint",
     ),
     ("RecordTooLargeException", errors.PublishRejected, "a record is larger than its topic allows: raise the topic's max.message.bytes"),
-    ("UnknownTopicOrPartitionException", errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
+    (_GONE, errors.SinkError, "a topic is gone: make it with rebalancer topics create"),
     (
         "SaslAuthenticationException",
         errors.SinkError,
@@ -74,10 +77,15 @@ def is_outage(error: BaseException) -> bool:
     return any(sign in str(error) for sign in _AWAY)
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether Kafka did not know a topic."""
+    return _GONE in str(error) and _LOST not in str(error)
+
+
 def again_after_outages(
     attempt: Callable[[], E | None], published: Callable[[], int], reach: Callable[[], None], outage: Outage
 ) -> E | None:
-    """Runs a query again, from its checkpoint, when Kafka was away and is back: `reach` asks it and raises SinkError.
+    """Runs a query again, from its checkpoint, when Kafka was away and is back: `reach` asks it and raises SinkError, which names topics.
 
     Gives the error that ended the query, or None. Raises what `reach` raises when waiting cannot help or no patience is left.
     """
@@ -86,8 +94,10 @@ def again_after_outages(
         error = attempt()
         if published() > before:
             outage.over()
-        if error is None or not is_outage(error):
+        if error is None or not (is_outage(error) or is_gone(error)):
             return error
+        if is_gone(error):
+            _wait_for(reach, outage)
         outage.endure(PublishTimeout("the servers of the topics do not answer; what was begun is repeated when they do"))
         _wait_for(reach, outage)
 
@@ -116,6 +126,8 @@ def again_while_passing(attempt: Callable[[], E | None], published: Callable[[],
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     """The error to raise for a failed query: our own one if it was raised in a worker, otherwise a JobError."""
+    if isinstance(error, PublishRejected):
+        return error
     for sign, refused, sentence in _KAFKA:
         if sign in str(error):
             return refused(f"{sentence}; then start the job again, it goes on where it stopped (all that Spark said is in {spark_log})")

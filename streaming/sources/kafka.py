@@ -53,6 +53,8 @@ def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Ma
         "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
         "groupIdPrefix": "pulsar-rebalancer",
         "kafkaConsumer.pollTimeoutMs": str(settings.timeout_ms),
+        # Spark would ask three times for the end of the topic without a word; the job tries again itself, and says so.
+        "fetchOffset.numRetries": "1",
     }
 
 

@@ -106,6 +106,8 @@ class Query:
 SLOW = "Python worker failed to connect back."
 AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
 
+GONE = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic-partition."
+
 
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     query = Query((0, SLOW), (0, SLOW), (5, None))
@@ -144,11 +146,27 @@ def test_a_query_goes_on_when_kafka_is_back() -> None:
     assert (query.published, len(told), asked) == (3, 3, [])
 
 
-def test_a_query_whose_topic_is_gone_is_not_tried_again() -> None:
-    query = Query((0, AWAY))
+@pytest.mark.parametrize("said", [AWAY, GONE])
+def test_a_query_whose_topic_is_gone_is_not_tried_again_and_the_topic_is_named(said: str) -> None:
+    query = Query((0, said))
+    told: list[str] = []
 
     def reach() -> None:
         raise SinkError("there is no such topic")
 
     with pytest.raises(SinkError, match="no such topic"):
-        again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, lambda _: None))
+        again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append))
+    assert len(told) == (said == AWAY), "nothing is said about servers that do answer"
+
+
+def test_a_topic_that_a_broker_did_not_know_for_a_moment_is_no_reason_to_end() -> None:
+    query = Query((0, GONE), (1, None))
+    assert again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None)) is None
+    assert query.runs_left == 0
+
+
+def test_a_topic_that_was_made_anew_ends_it() -> None:
+    said = f"Some data may have been lost\n{GONE}"
+    query = Query((0, said), (1, None))
+    error = again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None))
+    assert str(error) == said
