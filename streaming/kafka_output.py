@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from sinks.kafka_admin import topic_facts
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topic_uri import TopicUri
+from strategies.errors import PublishRejected
 from streaming.sources.kafka import client_options
 from streaming.written import KINDS
 
@@ -18,6 +22,7 @@ class KafkaOutput:
 
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
         """`topics`: by kind, all on the same servers."""
+        self._topics, self._access = topics, access
         self._names = {kind: topic.name for kind, topic in topics.items()}
         self._options = {
             **client_options(topics[KINDS[0]], access),
@@ -31,11 +36,25 @@ class KafkaOutput:
         }
 
     def write(self, rows: Any) -> None:
-        """Returns when the broker has confirmed every row."""
+        """Returns when the broker has confirmed every row. Raises PublishRejected for a record that is too large, and what Spark raises."""
         topic = F.coalesce(*(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items()))
         # A record whose cluster nobody knows has no key: it may lie in any partition.
         records = rows.select(topic.alias("topic"), F.when(F.col("key") != "", F.col("key")).alias("key"), F.col("value"))
-        records.write.format("kafka").options(**self._options).save()
+        try:
+            records.write.format("kafka").options(**self._options).save()
+        except (PySparkException, Py4JError) as error:
+            if "RecordTooLargeException" not in str(error):
+                raise
+            raise PublishRejected(
+                f"a record is larger than its topic allows: raise the topic's max.message.bytes ({self._limits()}); then start the job "
+                "again, it goes on where it stopped"
+            ) from error
+
+    def _limits(self) -> str:
+        """What each topic takes, the narrowest first: the broker does not say which one refused."""
+        facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
+        takes = sorted((int(found.configs["max.message.bytes"]), name) for name, found in facts.items() if found is not None)
+        return ", ".join(f"{name} takes {size}" for size, name in takes)
 
     def close(self) -> None:
         """Spark keeps the producers and closes them."""

@@ -48,6 +48,17 @@ class KafkaBroker:
             admin.close()
         return f"kafka://{self.address()}/{name}"
 
+    def configure(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Sets these configs of a topic; the others stay."""
+        from kafka import KafkaAdminClient
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        admin = KafkaAdminClient(bootstrap_servers=self.address())
+        try:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))])
+        finally:
+            admin.close()
+
     def delete_topic(self, name: str) -> None:
         """The topic and all it holds are gone when this returns, or a moment later."""
         from kafka import KafkaAdminClient

@@ -65,7 +65,12 @@ def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     put(places.telemetry, uneven(3))
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=KafkaSettings(timeout_ms=5_000))
     with pytest.raises(
-        PublishRejected, match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes"
+        PublishRejected, match=r"a record is larger than its topic allows: raise the topic's max\.message\.bytes \(narrow-too takes 200, "
     ) as refused:
         run_job(job, eager("threshold"), drain=True, session=spark)
     assert "\n" not in str(refused.value)
+
+    kafka.configure("narrow-too", {"max.message.bytes": "1000000"})
+    run_job(job, eager("threshold"), drain=True, session=spark)
+    published = {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS}
+    assert published == {**replayed(uneven(3), eager("threshold"))}, "nothing is lost"
