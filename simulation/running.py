@@ -118,25 +118,29 @@ class _Running:
         self._due = _due(self._scenario)
         self._loads: list[tuple[float, Happening]] = []
         self._snapshots: list[Snapshot] = []
+        self._untold: list[Done] = []
 
     def to_the_end(self) -> Run:
-        done: list[Done] = []
         rounds = self._scenario.minutes
         for number in range(rounds):
             now_s = number * PERIOD_S
             placed = self._happen(now_s)
             self._world.measure(now_s)
-            record, commands = self._decide(now_s, done)
+            record, commands = self._decide(now_s)
             usage, traffic = self._world.lasting(now_s)
             self._trace(record, commands, usage)
             done = self._hands.carry_out(commands, now_s)
             self._tell(done)
+            self._untold += done
             if done or placed or number in (0, rounds - 1):
                 self._snapshots.append(Snapshot(number, self._world.possession.owner.copy(), traffic, tuple(self._world.present.tolist())))
         return Run(self._tracer.timeline(len(self._world.names)), self._world, tuple(self._snapshots), float(self._world.backlog.sum()))
 
-    def _decide(self, now_s: float, done: Iterable[Done]) -> tuple[Round, tuple[Command, ...]]:
+    def _decide(self, now_s: float) -> tuple[Round, tuple[Command, ...]]:
         now_ms = START_MS + int(now_s * 1000)
+        # Hundreds of moves one after the other take longer than a round; nobody tells of one before it is done.
+        done = sorted((one for one in self._untold if one.outcome.ts <= now_ms), key=lambda one: one.outcome.ts)
+        self._untold = [one for one in self._untold if one.outcome.ts > now_ms]
         events: list[Event] = []
         if now_s == 0 and self._policies is not None:
             events += self._engine.fold(Policies(self._cluster, now_ms, self._policies), self._store)

@@ -58,6 +58,12 @@ def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None
     assert not any(move.source == move.destination for timeline in named for move in timeline.moved())
 
 
+def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> None:
+    made, line = _run("hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12)
+    assert line.rounds == 12
+    assert made.figures.bundles_moved > 300
+
+
 def test_the_fixed_rules_leave_jitter_alone() -> None:
     for who in ("avg/fixed", "threshold/fixed"):
         made, _ = _run("e6-avg-jitter", who=who, minutes=90)
