@@ -9,6 +9,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -124,6 +125,14 @@ class Server:
     def wait_until_ready(self) -> None:
         """Returns when the log says that the server is ready."""
         eventually(self._is_ready, _READY_S, f"{self.main} was not ready in time, see {self.log}")
+
+    def pause(self) -> None:
+        """It stands still, with all its connections."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """It goes on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """As a power failure would: no clean-up, no goodbye."""

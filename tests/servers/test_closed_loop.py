@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sinks.journal import Journal
+from strategies.model import Command
 from tests.control_topic import TOPICS
 from tests.faults.topics import compare
 from tests.servers.kafka_broker import KafkaBroker
@@ -23,8 +27,6 @@ from tests.servers.traffic_log import TrafficLog, pauses
 from tests.unit.command_line import rebalancer
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
-#: In a broker's log, from the first broker that was asked on; the executor waits for the bundle's arrival then.
-_UNLOAD = r"/unload\?"
 
 
 def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its_share(modular: PulsarProcesses, tmp_path: Path) -> None:
@@ -88,24 +90,19 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
 def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(modular: PulsarProcesses, tmp_path: Path) -> None:
     settings = modular.cluster.settings(tmp_path)
     # Little by little, so that there are unloads in several rounds.
-    slowly = closed_loop(tmp_path / "loop", settings, shedding__uniform__max_unload=0.25)
+    slowly = closed_loop(tmp_path / "loop", settings, shedding__uniform__max_unload=0.25, executor__max_concurrent=1)
     with slowly as loop, skewed_users(modular.cluster, tmp_path, "t/killed") as users:
         told("at the start", users)
         loop.begin()
-        unloads = modular.logged(_UNLOAD)
-        loop.wait_until(lambda: modular.logged(_UNLOAD) > unloads, "an unload is under way", 0.01)
-        loop.kill("execute")
+        interrupted = kill_executor_during_an_unload(modular, loop)
         loop.start("execute")
 
         published = len(loop.commands())
         loop.wait_until(lambda: len(loop.commands()) > published, "the next commands", 0.01)
-        unloads = modular.logged(_UNLOAD)
         loop.kill("run")
-        loop.wait_until(lambda: modular.logged(_UNLOAD) > unloads, "one of them is under way", 0.01)
-        last = loop.commands()[-1]
-        victim = last.source
-        modular.servers[victim].kill()
         loop.start("run")
+        victim, held = kill_broker_during_an_unload(modular, loop, interrupted)
+        last = loop.commands()[-1]
         loop.wait_until(lambda: victim not in users.load(), "the cluster notices")
         told(f"without {victim}", users)
         loop.wait_until(lambda: users.spread() < GOAL or moved_since(last.round, loop), "the loop goes on")
@@ -118,9 +115,41 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
     print(Counter((one.status, one.reason) for one in loop.outcomes()))
+    for killed, ids in (("the executor", interrupted), ("the broker", held)):
+        print(f"under way when {killed} was killed:", [(one.status, one.reason) for one in loop.outcomes() if one.command_id in ids])
+        assert ids <= {one.command_id for one in loop.outcomes()}
     assert nothing_was_lost(traffic)
     assert every_command_has_one_outcome(given, loop)
     assert unloaded_as_often_as_commanded(modular, loop)
+
+
+def kill_executor_during_an_unload(modular: PulsarProcesses, loop: Loop) -> set[str]:
+    """Ids of the commands that it was carrying out, by its journal."""
+    while True:
+        loop.wait_until(lambda: bool(under_way(modular, loop)), "an unload is under way", 0.01)
+        loop.kill("execute")
+        with closing(Journal(loop.folder / "state")) as journal:
+            if ids := {entry.received.id for entry in journal.unfinished() if entry.status is None}:
+                return ids
+        loop.start("execute")
+
+
+def kill_broker_during_an_unload(modular: PulsarProcesses, loop: Loop, besides: set[str]) -> tuple[str, set[str]]:
+    """The broker, and the commands that it had to carry out, `besides` those known: while it stands still, it finishes none."""
+    while True:
+        loop.wait_until(lambda: bool(under_way(modular, loop, besides)), "an unload is under way", 0.01)
+        for broker in {one.source for one in under_way(modular, loop, besides)}:
+            modular.servers[broker].pause()
+            if ids := {one.id for one in under_way(modular, loop, besides) if one.source == broker}:
+                modular.servers[broker].kill()
+                return broker, ids
+            modular.servers[broker].resume()
+
+
+def under_way(modular: PulsarProcesses, loop: Loop, besides: Collection[str] = ()) -> list[Command]:
+    """A broker was asked for the unload, by its log, and there is no outcome yet."""
+    told = {one.command_id for one in loop.outcomes()}.union(besides)
+    return [one for one in loop.commands() if one.id not in told and modular.logged(rf"{re.escape(one.bundle)}/unload\?")]
 
 
 def wait_until_even(users: Users, loop: Loop) -> None:
