@@ -106,6 +106,12 @@ class PulsarCluster:
         self.put(f"persistent/{namespace}/{short}" + ("/partitions" if partitions else ""), partitions or None)
         return f"{self.service_url}/{name}"
 
+    def secure_topic(self, name: str) -> str:
+        """The same; its URI names the port with TLS."""
+        assert self.tls is not None
+        self.topic(name)
+        return f"pulsar+ssl://{self.brokers[0].rpartition(':')[0]}:{self.tls.binary}/{name}"
+
     def forget(self, uri: str) -> None:
         """Takes a topic's retention away and deletes all ledgers but the one that is written to next."""
         path = f"persistent/{uri.partition('://')[2].partition('/')[2]}"
@@ -141,10 +147,12 @@ class PulsarCluster:
 
 
 @contextlib.contextmanager
-def pulsar_cluster(folder: Path, manager: Manager = "modular", *, brokers: int = 3, guarded: bool = False) -> Iterator[PulsarCluster]:
+def pulsar_cluster(
+    folder: Path, manager: Manager = "modular", *, brokers: int = 3, guarded: bool = False, more: Mapping[str, str] | None = None
+) -> Iterator[PulsarCluster]:
     """A cluster that is ready; killed at the end, and of its folder only the log and the configuration stay.
 
-    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS.
+    `guarded`: everybody must show a token, see `token_of`, and there are listeners with TLS. `more`: of broker.conf.
     """
     zookeeper, bookie, web_tls, binary_tls, *ports = free_ports(4 + 2 * brokers)
     made = certificates(PULSAR.cache) if guarded else None
@@ -155,7 +163,7 @@ def pulsar_cluster(folder: Path, manager: Manager = "modular", *, brokers: int =
     for host, web, binary in zip(hosts, ports[:brokers], ports[brokers:], strict=True):
         files.append(folder / f"{host}.conf")
         settings = broker_settings(manager, zookeeper, host) | {"webServicePort": str(web), "brokerServicePort": str(binary)}
-        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | security).items()), "utf-8")
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in (settings | security | dict(more or {})).items()), "utf-8")
     arguments = (CLUSTER, str(zookeeper), str(bookie), str(folder), *map(str, files))
     server = Server(PULSAR, "PulsarCluster", arguments, folder, "The Pulsar cluster is ready", java_options())
     ids = tuple(f"{host}:{web}" for host, web in zip(hosts, ports[:brokers], strict=True))

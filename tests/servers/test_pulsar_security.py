@@ -17,9 +17,10 @@ import pytest
 from cli import exits
 from sinks.secret_file import Secret
 from sinks.signing import SigningKey
+from sinks.topics import TopicAccess
 from sinks.wire import decode
 from strategies.model import LoadReport, Sweep
-from tests.control_topic import Control, command, now_ms
+from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
@@ -114,8 +115,10 @@ def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
 
 
 @pytest.mark.spark
-def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles, control: Control, tmp_path: Path) -> None:
+def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: PulsarCluster, used: Bundles, tmp_path: Path) -> None:
     settings = guarded_pulsar.secure(tmp_path)
+    uris = {name: guarded_pulsar.secure_topic(f"hidden/topics/{name}") for name in TOPICS}
+    control = Control(tmp_path, uris, TopicAccess(pulsar=settings))
     key, own = a_key(tmp_path)
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
@@ -125,9 +128,13 @@ def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles
         bundle = used.all[0]
         control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]), key=own)
         act = stack.enter_context(started("execute", tmp_path, common, "--apply", "--once"))
-        seen = ""
-        while run.process.poll() is None or act.process.poll() is None:
-            seen += everybody()
+        lines: set[str] = set()
+
+        def both_ended() -> bool:
+            lines.update(everybody())
+            return run.process.poll() is not None and act.process.poll() is not None
+
+        eventually(both_ended, 300, "job or executor do not end")
         collect.process.send_signal(signal.SIGTERM)
         assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
@@ -137,6 +144,7 @@ def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles
 
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
+    seen = "\n".join(lines)
     assert "rebalancer" in seen or "cli.main" in seen, "the processes were looked at"
     hidden = [token_of("admin"), key.read_text("utf-8")]
     assert [secret for secret in hidden if secret in seen] == []
@@ -144,6 +152,8 @@ def test_token_and_key_show_nowhere(guarded_pulsar: PulsarCluster, used: Bundles
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file not in own_files]
     assert len(written) > 10
     assert [file for file in written if any(secret.encode() in file.read_bytes() for secret in hidden)] == []
+    assert control.read("rounds"), "the job has read its topic by TLS, and written one"
+    assert [name for name in TOPICS for value in control.read(name) if any(secret.encode() in value for secret in hidden)] == []
 
 
 @dataclass(frozen=True)
@@ -178,16 +188,16 @@ def started(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterat
         process.wait()
 
 
-def everybody() -> str:
+def everybody() -> set[str]:
     """What anybody on this machine can see of the processes that run."""
-    found = []
+    found = set()
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
             try:
-                found.append((process / "cmdline").read_text("utf-8", errors="replace"))
+                found.add((process / "cmdline").read_text("utf-8", errors="replace"))
             except OSError:
                 continue
-    return "\n".join(found)
+    return found
 
 
 def a_key(folder: Path) -> tuple[Path, SigningKey]:

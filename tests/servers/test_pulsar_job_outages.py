@@ -1,0 +1,68 @@
+"""The job when a broker of its Pulsar topics dies and comes back, or a topic is gone: nothing lost, one clear line, no stack trace."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import parse_topic
+from strategies.splitting.hashing import parse_bundle, topic_hash
+from streaming.written import KINDS
+from tests.faults.real_job import EAGER, eager
+from tests.replayed import replayed
+from tests.servers.process import Process
+from tests.servers.pulsar_processes import PulsarProcesses
+from tests.servers.pulsar_topics import put, values
+from tests.servers.test_pulsar_job import topics
+from tests.spark.workshop import uneven
+
+pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
+_OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
+
+
+def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(modular: PulsarProcesses, tmp_path: Path) -> None:
+    cluster, lines = modular.cluster, uneven(12)
+    places, expected = topics(cluster, "away"), replayed(lines, eager("threshold"))
+    settings = {
+        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **dict(assignment.split("=") for assignment in EAGER),
+        "shedding.strategy": "threshold",
+        "job.checkpoint": tmp_path / "checkpoint",
+        "pulsar.deadline_ms": 20_000,
+    }
+    put(cluster, places.telemetry, lines[:16])
+    with Process(tmp_path / "job.log", "run", settings=settings) as job:
+        job.wait_until(lambda: len(values(cluster, places.rounds)) == 4)
+        victim = owner_of(cluster.settings(tmp_path), places.telemetry)
+        modular.servers[victim].kill()
+        put(cluster, places.telemetry, lines[16:20])
+        modular.start([victim])
+        put(cluster, places.telemetry, lines[20:])
+        job.wait_until(lambda: len(set(values(cluster, places.rounds))) == 12)
+        assert {kind: list(dict.fromkeys(values(cluster, getattr(places, kind)))) for kind in KINDS} == {**expected}
+
+        # Otherwise a broker makes it anew for whoever asks for it, and the job goes on with what comes.
+        cluster.post("namespaces/job/away/autoTopicCreation", {"allowAutoTopicCreation": False})
+        cluster.delete(f"persistent/{parse_topic(places.telemetry).name}?force=true")
+        assert job.ended() == 1
+        assert job.last_line.startswith("error: ")
+        assert places.telemetry in job.last_line
+        assert _OF_A_TRACE.findall(job.said) == []
+
+
+def owner_of(settings: PulsarSettings, uri: str) -> str:
+    """The broker that serves a topic."""
+    name = parse_topic(uri).name
+    namespace = name.rpartition("/")[0]
+    with closing(PulsarAdmin(settings)) as admin:
+        for bundle in (f"{namespace}/{range_}" for range_ in admin.ranges(namespace)):
+            parsed = parse_bundle(bundle)
+            if parsed is not None and topic_hash(f"persistent://{name}") in parsed[1]:
+                return str(admin.owner(bundle))
+    raise AssertionError(f"{uri} is in no bundle")
