@@ -25,7 +25,7 @@ from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
 from sinks.topic_uri import parse_topic
 from streaming.job import run_job
-from streaming.listener import BatchProgress
+from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 
 _PATIENCE_S = 180.0

@@ -16,7 +16,7 @@ from benchmarks.plain import SETTINGS
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topic_uri import parse_topic
 from streaming.job import run_job
-from streaming.listener import BatchProgress
+from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, source_options
 

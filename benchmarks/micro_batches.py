@@ -20,7 +20,7 @@ from benchmarks.plain import SETTINGS
 from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
 from streaming.job import run_job
-from streaming.listener import BatchProgress
+from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings, Topics
 from streaming.sources.file_topic import FileTopicSource, Source

@@ -34,7 +34,7 @@ _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
 #: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
-COLUMNS_VERSION = 3
+COLUMNS_VERSION = 4
 _EPOCH = "round.epoch"
 _HALF_DONE = (
     "holds a micro-batch that was begun and must be repeated as it was: run once with the old settings and --drain, then start "

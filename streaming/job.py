@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -32,9 +33,9 @@ from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import again_after_outages, again_while_passing, explain
-from streaming.listener import BatchProgress, OnProgress, ProgressListener, progress_file
-from streaming.output import OutputTopics, open_output
+from streaming.output import Output, open_output
 from streaming.processor import OUTPUT, ClusterProcessor
+from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.session import query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
@@ -46,7 +47,7 @@ from streaming.written import KINDS, Written, counted
 #: Topics that the job itself reads or writes.
 _OURS = ("telemetry", *KINDS)
 _LOOK_EVERY_S = 0.1
-_LAST_EVENT_S = 30.0
+_BATCH_ENDS_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,41 +188,43 @@ def _workers_of_its_own(spark: SparkSession) -> Iterator[None]:
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
-    outputs = OutputTopics(open_output(run.job), stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
+    output = open_output(run.job, stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop.event)
-    listener = ProgressListener(report)
-    spark.streams.addListener(listener)
-    try:
-        _keep_running(spark, run, outputs, stop.event, say)
-        if outputs.batches:
-            listener.wait(_LAST_EVENT_S)
-    finally:
-        spark.streams.removeListener(listener)
-        outputs.close()
-    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), listener.total)
+    progress = Progress(report)
 
-
-def _keep_running(spark: SparkSession, run: Run, outputs: OutputTopics, stop: threading.Event, say: Callable[[str], None]) -> None:
     def once() -> PySparkException | None:
-        return None if stop.is_set() else _follow(_start(spark, run, outputs), outputs, stop)
+        return None if stop.event.is_set() else _follow(_start(spark, run, output), output, progress, stop.event)
 
-    def attempt() -> PySparkException | None:
-        return again_while_passing(once, lambda: outputs.batches, run.job.start_attempts)
+    try:
+        error = _again(run.job, once, lambda: progress.batches, stop.event, say)
+        if error is not None and not stop.event.is_set():
+            raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
+    finally:
+        output.close()
+    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), progress.total)
+
+
+def _again(
+    job: JobSettings,
+    once: Callable[[], PySparkException | None],
+    committed: Callable[[], int],
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> PySparkException | None:
+    """Runs the query as often as it can help. `committed` counts micro-batches; gives what ended it, or None."""
 
     def reach() -> None:
         if not stop.is_set():
-            _check_reach(run.job)
+            _check_reach(job)
 
-    outage = Outage(run.job.kafka.outage_ms / 1000, stop.wait, say)
-    error = again_after_outages(attempt, lambda: outputs.batches, reach, outage)
-    if error is not None and not stop.is_set():
-        raise outputs.error or explain(error, run.folder / SPARK_LOG) from error
+    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
+    return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts), committed, reach, outage)
 
 
-def _start(spark: SparkSession, run: Run, outputs: OutputTopics) -> StreamingQuery:
+def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
-    rows = counted(decided(_telemetry(spark, job), job, run.engine)).writeStream.outputMode("update").foreachBatch(outputs)
+    rows = output.writer(counted(decided(_telemetry(spark, job), job, run.engine))).outputMode("update")
     # Without the scheme it would lie on whatever file system Hadoop's settings call the default.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:
@@ -242,22 +245,30 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
 
-def _follow(query: StreamingQuery, outputs: OutputTopics, stop: threading.Event) -> PySparkException | None:
-    """Waits for the end of the query; None or why it failed. A stop is passed on when no micro-batch is being worked on."""
+def _follow(query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event) -> PySparkException | None:
+    """Waits for the end of the query; None or why it failed. A stop is passed on between two micro-batches."""
     try:
         while query.isActive:
-            if not stop.wait(_LOOK_EVERY_S):
-                continue
-            if not outputs.busy and not query.status["isTriggerActive"]:
+            if stop.wait(_LOOK_EVERY_S):
+                _finish_batch(query, output, progress)
                 query.stop()
-            else:
-                query.awaitTermination(1)
+            progress.look(query)
         return query.exception()
     except PySparkException as error:
         return error
     finally:
         if query.isActive:
             query.stop()
+        progress.look(query)
+
+
+def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
+    """Where one follows the other without a pause, the next one may have been begun; nothing is lost with it."""
+    progress.look(query)
+    before = progress.batches
+    while query.isActive and (output.busy or (query.status["isTriggerActive"] and progress.batches == before)):
+        time.sleep(_BATCH_ENDS_EVERY_S)
+        progress.look(query)
 
 
 @contextmanager

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sinks.kafka_admin import topic_facts
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topic_uri import TopicUri
-from strategies.errors import PublishRejected
+from strategies.errors import PublishRejected, RebalancerError
 from streaming.sources.kafka import client_options
 from streaming.written import KINDS
 
@@ -35,26 +34,28 @@ class KafkaOutput:
             "kafka.delivery.timeout.ms": str(access.settings.timeout_ms + 1_000),
         }
 
-    def write(self, rows: Any) -> None:
-        """Returns when the broker has confirmed every row. Raises PublishRejected for a record that is too large, and what Spark raises."""
+    @property
+    def busy(self) -> bool:
+        """See Output. Spark publishes: what a stop interrupts is published again, with the same ids, after the restart."""
+        return False
+
+    def explained(self, error: Exception) -> RebalancerError | None:
+        """See Output. The broker does not say which topic refused a record: all are named with what they take, the narrowest first."""
+        if "RecordTooLargeException" not in str(error):
+            return None
+        facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
+        takes = sorted((int(found.configs["max.message.bytes"]), name) for name, found in facts.items() if found is not None)
+        return PublishRejected(
+            f"a record is larger than its topic allows: raise the topic's max.message.bytes "
+            f"({', '.join(f'{name} takes {size}' for size, name in takes)}); then start the job again, it goes on where it stopped"
+        )
+
+    def writer(self, rows: DataFrame) -> DataStreamWriter:
+        """See Output. The broker has confirmed every row when the micro-batch ends."""
         topic = F.coalesce(*(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items()))
         # A record whose cluster nobody knows has no key: it may lie in any partition.
         records = rows.select(topic.alias("topic"), F.when(F.col("key") != "", F.col("key")).alias("key"), F.col("value"))
-        try:
-            records.write.format("kafka").options(**self._options).save()
-        except (PySparkException, Py4JError) as error:
-            if "RecordTooLargeException" not in str(error):
-                raise
-            raise PublishRejected(
-                f"a record is larger than its topic allows: raise the topic's max.message.bytes ({self._limits()}); then start the job "
-                "again, it goes on where it stopped"
-            ) from error
-
-    def _limits(self) -> str:
-        """What each topic takes, the narrowest first: the broker does not say which one refused."""
-        facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
-        takes = sorted((int(found.configs["max.message.bytes"]), name) for name, found in facts.items() if found is not None)
-        return ", ".join(f"{name} takes {size}" for size, name in takes)
+        return records.writeStream.format("kafka").options(**self._options)
 
     def close(self) -> None:
-        """Spark keeps the producers and closes them."""
+        """See Output. Spark keeps the producers and closes them."""

@@ -10,24 +10,33 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from sinks.file_topic import FileTopicWriter
 from sinks.kafka_settings import kafka_access
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.errors import RebalancerError
-from streaming.pulsar_output import PulsarOutput
+from streaming.kafka_output import KafkaOutput
+from streaming.pulsar_output import PulsarTopics
 from streaming.settings import JobSettings
 from streaming.written import KINDS
 
 
-class Refused(RebalancerError):
-    """A micro-batch was not begun because the job is stopping; it will be the first one after the restart."""
-
-
 class Output(Protocol):
-    """Where rows go; all at once."""
+    """Where a query's rows go."""
 
-    def write(self, rows: Any) -> None:
-        """Returns when all rows are safe."""
+    @property
+    def busy(self) -> bool:
+        """Rows are being published, which must not be interrupted."""
+        ...
+
+    def explained(self, error: Exception) -> Exception | None:
+        """The error of ours behind one of the query's, where the output knows more than Spark passes on."""
+        ...
+
+    def writer(self, rows: DataFrame) -> DataStreamWriter:
+        """What takes the rows of every micro-batch to the topics, all at once; the micro-batch ends when all are safe."""
         ...
 
     def close(self) -> None:
@@ -35,81 +44,90 @@ class Output(Protocol):
         ...
 
 
-class OutputTopics:
-    """Called by Spark with every micro-batch. `stop` is looked at before a batch begins, never in the middle of one."""
+class Refused(RebalancerError):
+    """A micro-batch was not published because the job is stopping; it will be the first one after the restart."""
 
-    def __init__(self, output: Output, stop: threading.Event, explained: Callable[[Exception], Exception]) -> None:
+
+class Appender(Protocol):
+    """Topics that we write to ourselves."""
+
+    def append(self, rows: Sequence[Any]) -> None:
+        """Returns when all rows (of `processor.OUTPUT`) are safe."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the topics."""
+        ...
+
+
+class CollectedOutput:
+    """Rows come to the driver, which appends them. `stop` is looked at before rows are published, never in the middle of it."""
+
+    def __init__(self, topics: Appender, stop: threading.Event, explained: Callable[[Exception], Exception]) -> None:
         """`explained`: makes an error of ours out of one of Spark's."""
-        self._output = output
+        self._topics = topics
         self._explained = explained
         self._stop = stop
         self._busy = False
-        self._batches = 0
         self._error: Exception | None = None
 
     @property
     def busy(self) -> bool:
-        """A micro-batch is being worked on."""
+        """See Output."""
         return self._busy
 
-    @property
-    def batches(self) -> int:
-        """How many micro-batches were published since the start."""
-        return self._batches
-
-    @property
-    def error(self) -> Exception | None:
-        """What went wrong while appending, as it was; Spark passes on only its text."""
+    def explained(self, error: Exception) -> Exception | None:
+        """See Output. What went wrong while publishing, as it was."""
         return self._error
 
-    def __call__(self, rows: Any, batch: int) -> None:
+    def writer(self, rows: DataFrame) -> DataStreamWriter:
+        """See Output."""
+        return rows.writeStream.foreachBatch(self._publish)
+
+    def close(self) -> None:
+        """See Output."""
+        self._topics.close()
+
+    def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
             raise Refused("the job is stopping: this micro-batch is left for the next start")
         self._busy = True
         self._error = None
         try:
-            self._output.write(rows)
-            self._batches += 1
+            self._topics.append(rows.collect())
         except Exception as error:
             self._error = self._explained(error)
             raise
         finally:
             self._busy = False
 
-    def close(self) -> None:
-        self._output.close()
 
-
-class FileOutput:
-    """Output topics that are folders: rows are collected and appended, topic by topic."""
+class FileTopics:
+    """Output topics that are folders."""
 
     def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int) -> None:
         self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes) for kind, topic in topics.items()}
 
-    def write(self, rows: Any) -> None:
-        """See Output. Raises SinkError, PublishTimeout."""
-        found = by_kind(rows.collect())
+    def append(self, rows: Sequence[Any]) -> None:
+        """See Appender. Raises SinkError, PublishTimeout."""
+        found = by_kind(rows)
         for kind in KINDS:
             if found[kind]:
                 self._writers[kind].append(found[kind])
 
     def close(self) -> None:
-        """See Output."""
+        """See Appender."""
         for writer in self._writers.values():
             writer.close()
 
 
-def open_output(job: JobSettings) -> Output:
+def open_output(job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]) -> Output:
     """The output that the topics' URIs name; all of them are of one kind (`check_job`)."""
-    topics = {"commands": job.topics.commands, "rounds": job.topics.rounds, "rejected": job.topics.rejected}
-    uris = {kind: parse_topic(uri) for kind, uri in topics.items()}
-    if uris["commands"].scheme == "file":
-        return FileOutput(uris, job.segment_bytes)
-    if uris["commands"].scheme == "pulsar":
-        return PulsarOutput(uris, job.pulsar)
-    from streaming.kafka_output import KafkaOutput
-
-    return KafkaOutput(uris, kafka_access(job.kafka))
+    uris = {kind: parse_topic(getattr(job.topics, kind)) for kind in KINDS}
+    if uris["commands"].scheme == "kafka":
+        return KafkaOutput(uris, kafka_access(job.kafka))
+    topics = FileTopics(uris, job.segment_bytes) if uris["commands"].scheme == "file" else PulsarTopics(uris, job.pulsar)
+    return CollectedOutput(topics, stop, explained)
 
 
 def by_kind(rows: Sequence[Any]) -> Mapping[str, list[bytes]]:

@@ -1,8 +1,8 @@
-"""Output topics on one Pulsar: rows are collected and published, commands before the rounds that name them."""
+"""Output topics on one Pulsar: commands are published before the rounds that name them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,7 +12,7 @@ from sinks.topic_uri import TopicUri
 from streaming.written import KINDS
 
 
-class PulsarOutput:
+class PulsarTopics:
     """Producers that live as long as the query: connecting anew would cost every micro-batch more than publishing."""
 
     def __init__(self, topics: Mapping[str, TopicUri], settings: PulsarSettings) -> None:
@@ -24,9 +24,9 @@ class PulsarOutput:
                 stack.callback(self._publishers[kind].close)
             self._opened = stack.pop_all()
 
-    def write(self, rows: Any) -> None:
+    def append(self, rows: Sequence[Any]) -> None:
         """Returns when the bookies have every row. Raises SinkError, PublishTimeout, PublishRejected."""
-        ordered = sorted(rows.collect(), key=lambda row: (row.key, row.seq))
+        ordered = sorted(rows, key=lambda row: (row.key, row.seq))
         for kind in KINDS:
             publisher = self._publishers[kind]
             for row in ordered:
@@ -35,5 +35,5 @@ class PulsarOutput:
             publisher.flush()
 
     def close(self) -> None:
-        """See Output."""
+        """See Appender."""
         self._opened.close()

@@ -26,7 +26,7 @@ from streaming.settings import JobSettings, Topics
 
 if TYPE_CHECKING:
     from streaming.job import JobResult
-    from streaming.listener import BatchProgress
+    from streaming.progress import BatchProgress
 
 #: So large that a recording stays one segment, and offsets are those of the recording.
 _ONE_SEGMENT = 2**62

@@ -15,7 +15,7 @@ from sinks.kafka_settings import KafkaSettings
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
-from streaming.listener import BatchProgress
+from streaming.progress import BatchProgress
 from streaming.settings import JobSettings, Topics
 from streaming.written import KINDS
 from tests.replayed import replayed

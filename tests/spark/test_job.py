@@ -17,7 +17,7 @@ from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, StateVersionError
 from strategies.settings import RoundSettings
 from streaming.job import JobResult, check_job, run_job
-from streaming.listener import BatchProgress
+from streaming.progress import BatchProgress
 from streaming.settings import JobSettings, Topics
 from streaming.state import read_state
 from streaming.written import Written
