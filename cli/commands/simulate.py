@@ -25,7 +25,7 @@ PUBLISHED, ALL = "published", "all"
 def simulate(
     scenarios: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10; all of ours if unsaid."),
+        typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10, all = all of --list."),
     ] = None,
     *,
     listed: Annotated[bool, typer.Option("--list", help="Print the scenarios that come with the project.")] = False,
@@ -74,7 +74,9 @@ def simulate(
 
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
-    return shelf.names() if not scenarios or list(scenarios) == [ALL] else tuple(scenarios)
+    if not scenarios:
+        raise typer.BadParameter("name one (--list shows them), or all, or published for the cards E1–E10", param_hint="SCENARIO")
+    return shelf.names() if list(scenarios) == [ALL] else tuple(scenarios)
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:
@@ -120,11 +122,13 @@ def _length(minutes: int) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal; elsewhere nothing."""
+    """A bar on a terminal; elsewhere one line."""
     from rich.console import Console
     from rich.progress import Progress
 
     stderr = Console(file=sys.stderr)
+    if not stderr.is_terminal and total > 1:
+        console.progress(f"{total:,} runs")
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task("simulating", total=total)
         yield lambda: bar.advance(task)

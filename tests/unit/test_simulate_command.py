@@ -80,6 +80,12 @@ def test_a_bad_file_is_complained_about_by_its_place(tmp_path: Path, change: str
     assert f"{path}: {complaint}" in caught.value.complaints[0]
 
 
+def test_nothing_runs_that_was_not_named() -> None:
+    answer = CliRunner().invoke(app, ["simulate"])
+    assert answer.exit_code == 2
+    assert "--list" in answer.stderr
+
+
 def test_an_unknown_scenario_or_strategy_is_named_with_the_next_step(small: Path) -> None:
     answer = CliRunner().invoke(app, ["simulate", "e99"])
     assert answer.exit_code == 2
