@@ -50,8 +50,8 @@ def memory(spark: SparkSession, brokers: int, driver: int) -> Memory:
 def state_size(spark: SparkSession, checkpoint: Path, brokers: int, bundles: int) -> StateSize:
     """As of the last committed micro-batch."""
     _ = spark.streams.active  # starts what the reader of state needs
-    rows = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", "tables").load()
-    tables = rows.select(F.sum(F.octet_length(F.col("user_map_value.packed")))).first()
+    rows = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", "state").load()
+    tables = rows.where(F.col("user_map_key.part") == "tables").select(F.sum(F.octet_length(F.col("user_map_value.packed")))).first()
     assert tables is not None
     files = sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
     return StateSize(brokers, brokers * bundles, int(tables[0] or 0), files)

@@ -1,8 +1,8 @@
 """The typed columns under which brokers lie in Spark's state, so that anybody can query them from a checkpoint.
 
 One row of state holds many brokers; a column holds several values of each, one broker's after the other's, in the order of `VALUES`. Few
-and long: Spark makes code for every column in every micro-batch, which costs more than a hundred brokers' values do. Raise
-`checkpoint.COLUMNS_VERSION` with every change: Spark cannot read rows of other columns.
+and long, and all in one state variable: Spark makes code for every column of every variable in every micro-batch, which costs more than a
+hundred brokers' values do. Raise `checkpoint.COLUMNS_VERSION` with every change: Spark cannot read rows of other columns.
 """
 
 from __future__ import annotations
@@ -48,15 +48,38 @@ def _struct(*columns: tuple[str, DataType]) -> StructType:
 
 
 _KINDS = (StringType(), StringType(), LongType(), DoubleType(), LongType(), DoubleType())
-#: An entry of a journal: `gone` names brokers that are forgotten.
-ENTRY_KEY = _struct(("cluster", StringType()), ("entry", LongType()))
-BROKERS_VALUE = _struct(*((name, ArrayType(kind)) for name, kind in zip(VALUES, _KINDS, strict=True)), ("gone", ArrayType(StringType())))
-TABLES_VALUE = _struct(("packed", BinaryType()))
-#: `token`: another one after every change; `brokers`, `tables`: the entries that count, oldest first.
-CLUSTER_KEY = _struct(("cluster", StringType()))
-CLUSTER_VALUE = _struct(
-    ("packed", BinaryType()), ("token", StringType()), ("brokers", ArrayType(LongType())), ("tables", ArrayType(LongType()))
+#: What a row of the state is, and which columns it then has: of a cluster, its packed state, a `token` (another one after every change) and
+#: which entries of the other two count, oldest first; of `brokers`, an entry of their journal, where `gone` names those that are forgotten;
+#: of `tables`, an entry of packed bundle tables.
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "cluster": ("packed", "token", "broker_entries", "table_entries"),
+    "brokers": (*VALUES, "gone"),
+    "tables": ("packed",),
+}
+STATE_KEY = _struct(("cluster", StringType()), ("part", StringType()), ("entry", LongType()))
+STATE_VALUE = _struct(
+    ("packed", BinaryType()),
+    ("token", StringType()),
+    ("broker_entries", ArrayType(LongType())),
+    ("table_entries", ArrayType(LongType())),
+    *((name, ArrayType(kind)) for name, kind in zip(VALUES, _KINDS, strict=True)),
+    ("gone", ArrayType(StringType())),
 )
+_PLACES = {part: [STATE_VALUE.names.index(name) for name in names] for part, names in PARTS.items()}
+
+
+def part_of(part: str, value: Sequence[Any]) -> tuple[Any, ...]:
+    """The columns that a row of that part has."""
+    return tuple(value[place] for place in _PLACES[part])
+
+
+def row_of(part: str, columns: Sequence[Any]) -> tuple[Any, ...]:
+    """Inverse of `part_of`: STATE_VALUE."""
+    row = [None] * len(STATE_VALUE)
+    for place, column in zip(_PLACES[part], columns, strict=True):
+        row[place] = column
+    return tuple(row)
+
 
 #: Columns that always have values, by the kind of the array that takes them to Spark quickest; others go as lists.
 _ARRAYS = {"integers": "l", "numbers": "d"}
@@ -64,7 +87,7 @@ _PATHS = tuple(path for paths in VALUES.values() for path in paths)
 
 
 def brokers_row(entry: Mapping[str, BrokerState | None]) -> tuple[Any, ...]:
-    """BROKERS_VALUE of brokers by name; None for one that is forgotten."""
+    """Columns of part `brokers`, of brokers by name; None for one that is forgotten."""
     brokers = [state for state in entry.values() if state is not None]
     gone = [name for name, state in entry.items() if state is None]
     return (*(_column(name, brokers) for name in VALUES), gone)

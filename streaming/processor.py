@@ -13,7 +13,7 @@ from sinks.outputs import OutputRow, event_row
 from sinks.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.store import StateStore
-from streaming.columns import BROKERS_VALUE, CLUSTER_KEY, CLUSTER_VALUE, ENTRY_KEY, TABLES_VALUE
+from streaming.columns import STATE_KEY, STATE_VALUE
 from streaming.decode import Decoded, ReadRows, by_cluster
 from streaming.store import StoreCache, Variables
 
@@ -46,11 +46,7 @@ class ClusterProcessor(StatefulProcessor):
         self._engine = Engine(self._settings)
         # Read where it is used: the key itself never travels with the job.
         self._key = signing_key(self._signing)
-        self._variables = Variables(
-            handle.getMapState("clusters", CLUSTER_KEY, CLUSTER_VALUE),
-            handle.getMapState("brokers", ENTRY_KEY, BROKERS_VALUE),
-            handle.getMapState("tables", ENTRY_KEY, TABLES_VALUE),
-        )
+        self._variables = Variables(handle.getMapState("state", STATE_KEY, STATE_VALUE))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         clusters = by_cluster(self._read_rows(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
 from streaming.checkpoint import COLUMNS_VERSION, GUARD, SPARK_LOG, read_guard
-from streaming.columns import brokers_of
+from streaming.columns import brokers_of, part_of
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
 
@@ -81,27 +81,30 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     # Asking for streams starts Spark's state coordinator, which the reader of state needs and does not start itself.
     _ = spark.streams.active
     try:
-        clusters = {row.user_map_key.cluster: row.user_map_value for row in _rows(spark, folder, "clusters")}
-        entries = {tuple(row.user_map_key): tuple(row.user_map_value) for row in _rows(spark, folder, "brokers")}
+        rows = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load().collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
             f"What Spark said is in {folder / SPARK_LOG}"
         ) from error
-    return [row for cluster in sorted(clusters) for row in _cluster_rows(cluster, clusters[cluster], entries)]
+    found = {part: {(key.cluster, key.entry): part_of(part, value) for key, value in _of(part, rows)} for part in ("cluster", "brokers")}
+    return [
+        row for cluster, _ in sorted(found["cluster"]) for row in _cluster_rows(cluster, found["cluster"][cluster, 0], found["brokers"])
+    ]
 
 
-def _cluster_rows(cluster: str, value: Any, entries: Mapping[tuple[Any, ...], tuple[Any, ...]]) -> Iterator[BrokerStateRow]:
-    state = from_bytes(bytes(value.packed))
+def _of(part: str, rows: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    return ((row.user_map_key, row.user_map_value) for row in rows if row.user_map_key.part == part)
+
+
+def _cluster_rows(cluster: str, columns: tuple[Any, ...], entries: Mapping[tuple[str, int], tuple[Any, ...]]) -> Iterator[BrokerStateRow]:
+    packed, _, numbers, _ = columns
+    state = from_bytes(bytes(packed))
     newest: dict[str, BrokerState | None] = {}
-    for number in value.brokers:
+    for number in numbers:
         newest |= brokers_of(entries[cluster, number])
     brokers = [broker for broker in newest.values() if broker is not None]
     return (_row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order))
-
-
-def _rows(spark: SparkSession, folder: Path, variable: str) -> list[Any]:
-    return spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", variable).load().collect()
 
 
 def _row(cluster: str, state: ClusterState, broker: BrokerState) -> BrokerStateRow:

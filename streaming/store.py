@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -12,7 +11,7 @@ import msgspec
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
-from streaming.columns import brokers_of, brokers_row
+from streaming.columns import PARTS, brokers_of, brokers_row, part_of, row_of
 from streaming.journal import Journal
 
 Row = tuple[Any, ...]
@@ -31,13 +30,30 @@ class MapVariable(Protocol):
     def removeKey(self, key: Row) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Variables:
-    """Spark's side. `clusters`: CLUSTER_KEY → CLUSTER_VALUE; `brokers`, `tables`: journals, ENTRY_KEY → BROKERS_VALUE, TABLES_VALUE."""
+class Part:
+    """The rows of one part of the state. Not a variable of its own, whose code Spark would make anew in every micro-batch."""
 
-    clusters: MapVariable
-    brokers: MapVariable
-    tables: MapVariable
+    def __init__(self, state: MapVariable, part: str) -> None:
+        self._state, self._part = state, part
+
+    def get(self, cluster: str, entry: int = 0) -> Row | None:
+        """Columns of the part (`PARTS`)."""
+        row = self._state.getValue((cluster, self._part, entry))
+        return None if row is None else part_of(self._part, tuple(row))
+
+    def put(self, columns: Row, cluster: str, entry: int = 0) -> None:
+        self._state.updateValue((cluster, self._part, entry), row_of(self._part, columns))
+
+    def remove(self, cluster: str, entry: int) -> None:
+        self._state.removeKey((cluster, self._part, entry))
+
+
+class Variables:
+    """Spark's side, by part."""
+
+    def __init__(self, state: MapVariable) -> None:
+        """`state`: STATE_KEY → STATE_VALUE."""
+        self.clusters, self.brokers, self.tables = (Part(state, part) for part in PARTS)
 
 
 class SparkStore:
@@ -99,16 +115,16 @@ class SparkStore:
         fresh_brokers, old_brokers = self._brokers.write(self._changed_brokers)
         fresh_tables, old_tables = self._tables.write(self._changed_tables)
         for number, brokers in fresh_brokers.items():
-            variables.brokers.updateValue((self._name, number), brokers_row(brokers))
+            variables.brokers.put(brokers_row(brokers), self._name, number)
         for number, tables in fresh_tables.items():
-            variables.tables.updateValue((self._name, number), (msgspec.msgpack.encode(tables),))
+            variables.tables.put((msgspec.msgpack.encode(tables),), self._name, number)
         for number in old_brokers:
-            variables.brokers.removeKey((self._name, number))
+            variables.brokers.remove(self._name, number)
         for number in old_tables:
-            variables.tables.removeKey((self._name, number))
+            variables.tables.remove(self._name, number)
         self._token, self._written_cluster = uuid4().hex, self._cluster
         entries = (self._brokers.entries, self._tables.entries)
-        variables.clusters.updateValue((self._name,), (to_bytes(self._cluster), self._token, *entries))
+        variables.clusters.put((to_bytes(self._cluster), self._token, *entries), self._name)
         self._changed_brokers, self._changed_tables = {}, {}
 
     def read(self, row: Row, variables: Variables) -> None:
@@ -116,9 +132,9 @@ class SparkStore:
         packed, self._token, brokers, tables = row
         self._cluster = self._written_cluster = from_bytes(bytes(packed))
         for number in brokers:
-            self._brokers.read(number, brokers_of(_there(variables.brokers, (self._name, number))))
+            self._brokers.read(number, brokers_of(_there(variables.brokers, self._name, number)))
         for number in tables:
-            self._tables.read(number, _TABLES.decode(_there(variables.tables, (self._name, number))[0]))
+            self._tables.read(number, _TABLES.decode(_there(variables.tables, self._name, number)[0]))
 
 
 class StoreCache:
@@ -136,7 +152,7 @@ class StoreCache:
     def open(self, cluster: str, variables: Variables) -> SparkStore:
         """The store of a cluster, as it stands in Spark's state. Raises StateVersionError."""
         kept = self._stores.pop(cluster, None)
-        row = variables.clusters.getValue((cluster,))
+        row = variables.clusters.get(cluster)
         if row is None:
             return SparkStore(cluster)
         if kept is not None and kept.token == row[1]:
@@ -154,10 +170,10 @@ class StoreCache:
             del sizes[oldest], self._stores[oldest]
 
 
-def _there(variable: MapVariable, key: Row) -> Row:
-    row = variable.getValue(key)
+def _there(part: Part, cluster: str, entry: int) -> Row:
+    row = part.get(cluster, entry)
     if row is None:
         raise StateVersionError(
-            f"the state of cluster {key[0]} is not whole (entry {key[1]} is missing): bring the checkpoint back from a copy"
+            f"the state of cluster {cluster} is not whole (entry {entry} is missing): bring the checkpoint back from a copy"
         )
-    return tuple(row)
+    return row

@@ -1,4 +1,4 @@
-"""Spark's state variables in memory, with what makes them hard: attempts that commit and attempts that do not."""
+"""Spark's state variable in memory, with what makes them hard: attempts that commit and attempts that do not."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ class CountingMap:
     """A map state that counts calls."""
 
     rows: dict[Row, Row] = field(default_factory=dict)
-    calls: list[str] = field(default_factory=list)
+    calls: list[tuple[str, Row]] = field(default_factory=list)
 
     def getValue(self, key: Row) -> Row | None:
-        self.calls.append("get")
+        self.calls.append(("get", key))
         return self.rows.get(key)
 
     def updateValue(self, key: Row, value: Row) -> None:
-        self.calls.append("update")
+        self.calls.append(("update", key))
         self.rows[key] = value
 
     def removeKey(self, key: Row) -> None:
-        self.calls.append("remove")
+        self.calls.append(("remove", key))
         self.rows.pop(key, None)
 
 
 @dataclass
 class Spark:
-    """State variables that commit or do not, as micro-batches do."""
+    """The state variable, which commits or does not, as micro-batches do."""
 
-    clusters: CountingMap = field(default_factory=CountingMap)
-    brokers: CountingMap = field(default_factory=CountingMap)
-    tables: CountingMap = field(default_factory=CountingMap)
+    state: CountingMap = field(default_factory=CountingMap)
 
     def attempt(self) -> Spark:
         """What a task sees and changes; it becomes Spark's state when the batch commits."""
-        return Spark(*(CountingMap(dict(variable.rows)) for variable in (self.clusters, self.brokers, self.tables)))
+        return Spark(CountingMap(dict(self.state.rows)))
 
-    def calls(self) -> list[str]:
-        return [call for variable in (self.clusters, self.brokers, self.tables) for call in variable.calls]
+    def rows(self, part: str) -> dict[Row, Row]:
+        """`part`: cluster, brokers or tables."""
+        return {key: row for key, row in self.state.rows.items() if key[1] == part}
+
+    def calls(self, *parts: str) -> list[str]:
+        return [call for call, key in self.state.calls if not parts or key[1] in parts]
 
     @property
     def variables(self) -> Variables:
-        return Variables(self.clusters, self.brokers, self.tables)
+        return Variables(self.state)
 
-    def getMapState(self, name: str, _key: object, _value: object) -> CountingMap:
+    def getMapState(self, _name: str, _key: object, _value: object) -> CountingMap:
         """As the handle that a processor is given."""
-        return {"clusters": self.clusters, "brokers": self.brokers, "tables": self.tables}[name]
+        return self.state

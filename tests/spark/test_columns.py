@@ -8,7 +8,7 @@ from typing import Any
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
 from strategies.table_summary import TableSummary
-from streaming.columns import BROKERS_VALUE, VALUES, brokers_of, brokers_row
+from streaming.columns import PARTS, STATE_VALUE, VALUES, brokers_of, brokers_row, part_of, row_of
 
 
 def a_broker(memory: BrokerMemory) -> BrokerState:
@@ -35,7 +35,7 @@ def test_those_that_are_gone_stand_beside() -> None:
 def test_every_value_of_a_broker_has_its_place_in_a_column() -> None:
     row = brokers_row({"b:1": a_broker(BrokerMemory(1.0, 1.0, 1, 1, 1.0, 1))})
     assert [len(column) for column in row] == [*map(len, VALUES.values()), 0]
-    assert BROKERS_VALUE.names == [*VALUES, "gone"]
+    assert set(STATE_VALUE.names) == {name for names in PARTS.values() for name in names}
     named = sorted(path for paths in VALUES.values() for path in paths)
     assert named == sorted(leaves(a_broker(BrokerMemory())))
 
@@ -47,7 +47,7 @@ def leaves(value: Any, path: str = "") -> list[str]:
 
 
 def test_what_no_broker_has_takes_no_room() -> None:
-    row = dict(zip(BROKERS_VALUE.names, brokers_row({"b:1": a_broker(BrokerMemory(ewma=0.5))}), strict=True))
+    row = dict(zip(PARTS["brokers"], brokers_row({"b:1": a_broker(BrokerMemory(ewma=0.5))}), strict=True))
     assert row["optional_numbers"][2] == 0.5
     bare = {"b:1": replace(a_broker(BrokerMemory()), figures=Figures())}
     assert brokers_row(bare)[4:6] == (None, None)
@@ -57,6 +57,13 @@ def test_what_no_broker_has_takes_no_room() -> None:
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    row = dict(zip(BROKERS_VALUE.names, brokers_row({"b:1": broker}), strict=True))
+    row = dict(zip(PARTS["brokers"], brokers_row({"b:1": broker}), strict=True))
     assert isinstance(row["numbers"][0], float)
     assert str(brokers_of(tuple(row.values()))["b:1"]) == str(replace(broker, figures=Figures(cpu=Resource(5.0, 100.0))))
+
+
+def test_parts_of_the_state_lie_in_one_row_without_touching_each_other() -> None:
+    for part, names in PARTS.items():
+        row = row_of(part, names)
+        assert part_of(part, row) == names
+        assert [value for value in row if value is not None] == [name for name in STATE_VALUE.names if name in names]

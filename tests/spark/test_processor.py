@@ -17,7 +17,7 @@ from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import WireLimits
 from sinks.signing import SigningSettings, signing_key
 from strategies.engine import EngineSettings
-from streaming.columns import brokers_of
+from streaming.columns import brokers_of, part_of
 from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
@@ -72,10 +72,14 @@ class Decided:
                 self.published[row.kind].append(row.value)
 
     def brokers(self) -> list[str]:
-        return sorted(name for row in self._tester.peekMapState("brokers", "").values() for name in brokers_of(row))
+        return sorted(name for row in self._part("brokers") for name in brokers_of(row))
 
     def tables(self) -> list[str]:
-        return sorted(name for (row,) in self._tester.peekMapState("tables", "").values() for name in msgspec.msgpack.decode(row))
+        return sorted(name for (row,) in self._part("tables") for name in msgspec.msgpack.decode(row))
+
+    def _part(self, part: str) -> list[tuple[Any, ...]]:
+        rows = self._tester.peekMapState("state", "")
+        return [part_of(part, row) for key, row in rows.items() if key[1] == part]
 
 
 def records_of(workshop: Workshop) -> list[TopicRecord]:

@@ -83,8 +83,8 @@ def test_a_batch_takes_few_calls_however_much_it_changes() -> None:
     worker = StoreCache(LARGE)
     first = batch(with_brokers(*names), lambda store: store.put_cluster(ClusterState(round=8)), worker)
     second = batch(first, report, worker)
-    assert second.clusters.calls == ["get", "update"]
-    assert second.brokers.calls == second.tables.calls == ["update", "remove"]
+    assert second.calls("cluster") == ["get", "update"]
+    assert second.calls("brokers") == second.calls("tables") == ["update", "remove"]
 
 
 def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> None:
@@ -101,7 +101,7 @@ def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> N
 def test_a_removed_broker_takes_its_table_along_and_may_come_back() -> None:
     removed = batch(with_brokers("b1"), lambda store: store.remove_broker("b1"))
     assert seen(removed)[:2] == ({}, {})
-    assert (removed.brokers.rows, removed.tables.rows) == ({}, {})
+    assert (removed.rows("brokers"), removed.rows("tables")) == ({}, {})
 
     def come_back(store: SparkStore) -> None:
         store.put_broker(broker("b1", 5))
@@ -118,7 +118,7 @@ def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
 
 def test_state_that_is_not_whole_is_refused() -> None:
     spark = with_brokers("b1")
-    spark.tables.rows.clear()
+    del spark.state.rows["c", "tables", 0]
     with pytest.raises(StateVersionError, match="cluster c is not whole"):
         seen(spark)
 
@@ -187,8 +187,8 @@ def test_what_is_kept_has_a_limit() -> None:
     worker = StoreCache(10)
     spark = batch(Spark(), lambda store: store.put_table("b1", bytes(6)), worker, "c")
     spark = batch(spark, lambda store: store.put_table("b1", bytes(6)), worker, "d")
-    assert "get" in batch(spark, rounds(1), worker, "c").tables.calls
-    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").tables.calls
+    assert "get" in batch(spark, rounds(1), worker, "c").calls("tables")
+    assert "get" not in batch(batch(spark, rounds(1), worker, "d"), rounds(2), worker, "d").calls("tables")
 
 
 def test_whatever_fails_and_wherever_a_task_runs_the_state_is_that_of_an_undisturbed_run() -> None:
