@@ -72,5 +72,6 @@ def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
 
     kafka.configure("narrow-too", {"max.message.bytes": "1000000"})
     run_job(job, eager("threshold"), drain=True, session=spark)
-    published = {kind: list(dict.fromkeys(values(getattr(places, kind)))) for kind in KINDS}
-    assert published == {**replayed(uneven(3), eager("threshold"))}, "nothing is lost"
+    # Not in order: while the broker takes over its new limit, it may refuse the first round and take the next one.
+    published = {kind: set(values(getattr(places, kind))) for kind in KINDS}
+    assert published == {kind: set(decided) for kind, decided in replayed(uneven(3), eager("threshold")).items()}, "nothing is lost"
