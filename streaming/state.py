@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
@@ -81,7 +82,9 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     # Asking for streams starts Spark's state coordinator, which the reader of state needs and does not start itself.
     _ = spark.streams.active
     try:
-        rows = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load().collect()
+        state = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load()
+        # Bundle tables are most of the state and nobody asks for them here.
+        rows = state.where(F.col("user_map_key.part") != "tables").collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
