@@ -131,8 +131,8 @@ def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[Answer]) -> None:
-    from cli.report.page import write_report
+    from cli.report.page import render, write_page
 
     runs = [line for answer in answers for line in answer.timelines]
-    write_report(html, runs, title=f"Back-test of {recording.name}", made_by=f"rebalancer backtest {recording.name}")
+    write_page(html, render(runs, title=f"Back-test of {recording.name}", made_by=f"rebalancer backtest {recording.name}"))
     console.progress(f"written: {html}")

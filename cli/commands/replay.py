@@ -145,10 +145,10 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
 
 def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings) -> None:
     from cli.replay.tracing import timelines
-    from cli.report.page import write_report
+    from cli.report.page import render, write_page
 
     name = plain.topic_name(origin)
-    write_report(html, timelines(made, settings), title=f"Replay of {name}", made_by=f"rebalancer replay {name}")
+    write_page(html, render(timelines(made, settings), title=f"Replay of {name}", made_by=f"rebalancer replay {name}"))
 
 
 def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:

@@ -136,7 +136,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _write_html(html: Path, recording: Path, found: Found) -> None:
-    from cli.report.page import write_report
+    from cli.report.page import render, write_page
     from cli.report.verdict import FEW_ROUNDS, Step, Verdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
@@ -150,5 +150,5 @@ def _write_html(html: Path, recording: Path, found: Found) -> None:
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
     verdict = Verdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
     runs = [line for one in shown for line in one.lines]
-    write_report(html, runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict)
+    write_page(html, render(runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict))
     console.progress(f"written: {html}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.demo.plan import BUNDLES
 from cli.demo.result import Result
-from cli.report.page import write_report
+from cli.report.page import render, write_page
 from cli.report.settings import told_settings
 from cli.report.verdict import Step
 from cli.settings.load import Settings
@@ -22,7 +22,7 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
     run = demo_timeline(result, settings)
     steps = () if not result.balanced else _next()
     for path in paths:
-        write_report(path, [run], title="rebalancer demo", made_by=f"rebalancer demo --seed {result.plan.seed}", steps=steps)
+        write_page(path, render([run], title="rebalancer demo", made_by=f"rebalancer demo --seed {result.plan.seed}", steps=steps))
 
 
 def demo_timeline(result: Result, settings: Settings) -> Timeline:

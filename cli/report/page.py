@@ -41,22 +41,8 @@ class Several:
     sheets: Sequence[Sheet]
 
 
-def write_report(
-    path: Path,
-    runs: Sequence[Timeline],
-    *,
-    title: str,
-    made_by: str,
-    steps: Sequence[Step] = (),
-    verdict: Verdict | None = None,
-    several: Several | None = None,
-) -> None:
-    """The page about one run, or about several side by side; complete or not at all. Creates the folder.
-
-    `made_by`: the command line it came from, for the foot of the page; `steps`: what to do next, where the caller knows; `verdict`: instead
-    of the one that follows from the runs. Raises SettingsError where plotly is missing, OSError.
-    """
-    page = render(runs, title=title, made_by=made_by, steps=steps, verdict=verdict, several=several)
+def write_page(path: Path, page: str) -> None:
+    """A page that was rendered; complete or not at all. Creates the folder. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -80,7 +66,11 @@ def render(
     verdict: Verdict | None = None,
     several: Several | None = None,
 ) -> str:
-    """The page as text; the same runs give the same bytes. Raises SettingsError where plotly is missing."""
+    """The page about one run, or about several side by side, as text; the same runs give the same bytes.
+
+    `made_by`: the command line it came from, for the foot of the page; `steps`: what to do next, where the caller knows; `verdict`: instead
+    of the one that follows from the runs. Raises SettingsError where plotly is missing.
+    """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge(summaries, steps)
     scenes = [""] * len(runs) if several is None else several.scenes

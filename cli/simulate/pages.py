@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli.report.page import Several, Sheet, write_report
+from cli.report.page import Several, Sheet, render, write_page
 from cli.report.verdict import Step, Verdict
 from cli.simulate import ratings
 from cli.simulate.runs import Made
@@ -23,19 +23,22 @@ def write(made: Sequence[Made], file: Path) -> None:
     if len(names) == 1:
         title = shelf.load(kept[0][0].wish.scenario).scenario.title
         alone = len(kept) == 1
-        write_report(
-            file, [line if alone else _named(one, line) for one, line in kept], title=title, made_by=f"rebalancer simulate {names[0]}"
+        write_page(
+            file,
+            render([line if alone else _named(one, line) for one, line in kept], title=title, made_by=f"rebalancer simulate {names[0]}"),
         )
         return
     found = ratings.rated(made)
     sheets = [*([] if found is None else [_ratings(found)]), _all(made)]
-    write_report(
+    write_page(
         file,
-        [_named(one, line) for one, line in kept],
-        title=f"{len(names)} scenarios",
-        made_by=f"rebalancer simulate {' '.join(names)}",
-        verdict=_verdict(made, found),
-        several=Several([one.scenario for one, _ in kept], sheets),
+        render(
+            [_named(one, line) for one, line in kept],
+            title=f"{len(names)} scenarios",
+            made_by=f"rebalancer simulate {' '.join(names)}",
+            verdict=_verdict(made, found),
+            several=Several([one.scenario for one, _ in kept], sheets),
+        ),
     )
 
 

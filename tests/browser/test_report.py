@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
-from cli.report.page import Several, Sheet, write_report
+from cli.report.page import Several, Sheet, render, write_page
 from simulation.loop import EngineDecider, closed_loop
 from simulation.skewed import skewed_cluster
 from simulation.timeline import Membership, Move, Timeline
@@ -80,7 +80,7 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
 
 def written(folder: Path, runs: Iterable[Timeline]) -> Path:
     path = folder / "report.html"
-    write_report(path, list(runs), title="a test", made_by="pytest")
+    write_page(path, render(list(runs), title="a test", made_by="pytest"))
     return path
 
 
@@ -141,7 +141,7 @@ def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(tmp_path: Pat
     path = tmp_path / "report.html"
     sheet = Sheet("All of them", "how it was measured", ["scenario", "strategy", "spread"], [["one", "avg", "5"]], [[], [], [0]], names=2)
     runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
-    write_report(path, runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet]))
+    write_page(path, render(runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet])))
     page = open_page(path)
     assert page.locator("#tables tbody tr").inner_text().split() == ["one", "avg", "●", "5"]
     assert not page.locator("#comparison-frame").is_visible()
@@ -198,7 +198,7 @@ def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> Non
     line = tracer.timeline()
     page = open_page(written(tmp_path, [run]))
     path = tmp_path / "nasty.html"
-    write_report(path, [line, run], title=nasty, made_by=nasty)
+    write_page(path, render([line, run], title=nasty, made_by=nasty))
     page = open_page(path)
     assert page.locator("img").count() == 0
     assert nasty in page.inner_text(".title")

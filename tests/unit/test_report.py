@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cli.report.figures import comparison
-from cli.report.page import render, write_report
+from cli.report.page import render, write_page
 from cli.report.summary import Summary
 from cli.report.thinning import counts, extremes, peaks
 from cli.report.verdict import Verdict, judge
@@ -167,5 +167,5 @@ def test_figures_that_nobody_knows_are_null_and_the_json_is_legal() -> None:
 def test_a_report_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_report(tmp_path / "report.html", [a_run((0.5, 0.5))], title="a test", made_by="nobody")
+        write_page(tmp_path / "report.html", render([a_run((0.5, 0.5))], title="a test", made_by="nobody"))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
