@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 import numpy as np
 
@@ -29,11 +30,13 @@ def over_placement(timeline: Timeline, moves: Sequence[Move]) -> float:
 
 def _past(timeline: Timeline, touched: set[tuple[int, str | None]], way: float) -> float:
     """`way`: 1 = upwards. A move that is decided in one round is seen in the next, a placement in its own."""
-    columns, total = {broker: number for number, broker in enumerate(timeline.brokers)}, 0.0
-    for round_, broker in touched:
-        if broker in columns and 0 <= round_ < timeline.rounds - 1:
-            total += _points(timeline.lasting[round_], timeline.lasting[round_ + 1], columns[broker], way)
-    return total
+    columns = {broker: number for number, broker in enumerate(timeline.brokers)}
+    # A set has another order in every process; an exact sum has none.
+    return fsum(
+        _points(timeline.lasting[round_], timeline.lasting[round_ + 1], columns[broker], way)
+        for round_, broker in touched
+        if broker in columns and 0 <= round_ < timeline.rounds - 1
+    )
 
 
 def _points(before: Floats, after: Floats, column: int, way: float) -> float:

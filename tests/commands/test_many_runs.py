@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -62,3 +65,12 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
     assert "5 strategies in 4 scenarios" in written
     assert "Every scenario, every strategy" in written
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.html"]
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_order_sets_have_in_a_process() -> None:
+    command = [sys.executable, "-m", "cli.main", "simulate", "e3-threshold-equal", "--seeds", "1", "--first-seed", "2", "--json"]
+    answers = {
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(order)}, capture_output=True, check=True, timeout=300).stdout
+        for order in range(4)
+    }
+    assert len(answers) == 1
