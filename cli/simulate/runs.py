@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 
+from cli.processes import run_each
 from cli.simulate.wishes import Wish
 from simulation.metrics.figures import Figures
 from simulation.running import run
@@ -35,21 +34,4 @@ def make(wish: Wish, keep: bool = False) -> Made:
 
 def make_all(wishes: Sequence[Wish], jobs: int, advance: Callable[[], None], keep: Callable[[Wish], bool] = lambda _: False) -> list[Made]:
     """All runs. `advance` is called after each; `keep`: whose timelines are wanted."""
-    kept = [keep(wish) for wish in wishes]
-    if jobs == 1 or len(wishes) == 1:
-        made = []
-        for wish, wanted in zip(wishes, kept, strict=True):
-            made.append(make(wish, wanted))
-            advance()
-        return made
-    # A process that starts from nothing shares nothing: no thread of this one is copied in the middle of something.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=min(jobs, len(wishes)), mp_context=context) as pool:
-        futures = [pool.submit(partial(make, wish, wanted)) for wish, wanted in zip(wishes, kept, strict=True)]
-        for _ in as_completed(futures):
-            advance()
-        return _results(futures)
-
-
-def _results(futures: Sequence[Future[Made]]) -> list[Made]:
-    return [future.result() for future in futures]
+    return run_each([partial(make, wish, keep(wish)) for wish in wishes], jobs, lambda _place, _made: advance())

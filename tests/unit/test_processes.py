@@ -1,0 +1,91 @@
+"""Work in several processes ends with the process that asked for it, whatever ends that one, and says nothing about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from operator import mul
+from pathlib import Path
+
+import pytest
+
+from cli.processes import WorkerLost, run_each
+
+PROJECT = Path(__file__).parents[2]
+#: Longer than any test waits.
+LONG = ("simulate", "e10-avg-month", "--strategy", "all", "--seeds", "2", "--jobs", "2")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@pytest.mark.parametrize("processes", [1, 2, 9])
+def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(processes: int) -> None:
+    told: list[tuple[int, int]] = []
+    found = run_each([partial(mul, 10, number) for number in range(4)], processes, lambda place, answer: told.append((place, answer)))
+    assert found == [0, 10, 20, 30]
+    assert sorted(told) == [(0, 0), (1, 10), (2, 20), (3, 30)]
+
+
+def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
+    with pytest.raises(ValueError, match="fails at once"):
+        run_each([partial(time.sleep, 600), _fails], 2, lambda _place, _answer: None)
+
+
+def test_a_process_that_was_killed_is_told() -> None:
+    with pytest.raises(WorkerLost, match="ended from outside"):
+        run_each([_dies, _dies], 2, lambda _place, _answer: None)
+
+
+@linux
+@pytest.mark.parametrize(
+    ("ending", "send", "code"),
+    [(signal.SIGINT, os.killpg, 130), (signal.SIGINT, os.kill, 130), (signal.SIGTERM, os.killpg, 143), (signal.SIGKILL, os.kill, -9)],
+    ids=["Ctrl-C", "SIGINT", "SIGTERM to all", "kill -9"],
+)
+def test_simulate_leaves_nobody_behind(ending: signal.Signals, send: Callable[[int, int], None], code: int) -> None:
+    command = [sys.executable, "-m", "cli.main", *LONG]
+    with subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            _eventually(lambda: len(_of_session(process.pid)) >= 4, "two processes at work and one that counts semaphores")
+            send(process.pid, ending)
+            assert process.wait(60) == code
+            _eventually(lambda: not _of_session(process.pid), "nobody is left")
+            assert process.stderr is not None
+            said = process.stderr.read()
+            # A process that is killed cannot clear up behind itself; that somebody else does so is told.
+            assert code == -9 or said.strip().splitlines() == ["10 runs"], said
+        finally:
+            for left in _of_session(process.pid):
+                os.kill(left, signal.SIGKILL)
+
+
+def _fails() -> None:
+    raise ValueError("fails at once")
+
+
+def _dies() -> None:
+    os._exit(9)
+
+
+def _of_session(session: int) -> list[int]:
+    """Processes of it that live."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            state, _parent, _group, of = (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(of) == session and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def _eventually(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
