@@ -67,7 +67,10 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
 
 
 def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
-    """A recording as a columnar one, which appears when it is whole. Raises SinkError, and SettingsError where pyarrow is missing."""
+    """A recording as a columnar one, which appears when it is whole.
+
+    Raises SinkError, also where it holds nothing to be used, and SettingsError where pyarrow is missing.
+    """
     part = target.with_name(f".{target.name}.part")
     records = size = 0
     lines = open_recording(source)
@@ -77,10 +80,23 @@ def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
                 recording.append([line])
                 records += 1
                 size += len(line) + 1
+        check_use(source, records, recording.rejected)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
     return Recorded(records, size, "")
+
+
+def check_use(origin: str, records: int, rejected: int) -> None:
+    """Whether there is anything in it. Raises SinkError: whoever asks for decisions on nothing has named the wrong thing."""
+    if not records:
+        raise SinkError(f"{origin} holds no record; name a recording of load reports, made with `rebalancer record`.")
+    if rejected >= records:
+        count = "its only record" if records == 1 else f"none of its {records} records"
+        raise SinkError(
+            f"{origin}: {count} can{'not' if records == 1 else ''} be used as telemetry; name a recording of load reports, made with "
+            "`rebalancer record` (`rebalancer replay` says what is wrong with each)."
+        )
 
 
 def _begin(path: Path) -> Recording | ColumnarRecording:

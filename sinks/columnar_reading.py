@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sinks.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY
+from sinks.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY, schema
 from sinks.columnar_writing import pyarrow_and_parquet
 from sinks.wire import decode
 from strategies.bundle_loads import Floats, Ints
@@ -43,10 +43,6 @@ class _Handle:
     @property
     def groups(self) -> int:
         return int(self._file.num_row_groups)
-
-    @property
-    def metadata(self) -> Mapping[bytes, bytes]:
-        return self._file.schema_arrow.metadata or {}
 
     def read(self, group: int, columns: Sequence[str]) -> Any:
         """Columns of one row group, by one thread after the other."""
@@ -166,15 +162,22 @@ class Block:
 
 def read_blocks(path: Path) -> Iterator[Block]:
     """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened."""
-    pa, _ = pyarrow_and_parquet()
+    pa, parquet = pyarrow_and_parquet()
     try:
+        _check_columns(path, parquet.read_schema(path))
         # Traffic is asked for by whoever uses a block, while the next block is read.
         file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
-    if file.metadata.get(VERSION_KEY) != VERSION:
-        raise SinkError(f"{path} is no columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
     return _blocks(path, file, traffic, pa)
+
+
+def _check_columns(path: Path, found: Any) -> None:
+    if (found.metadata or {}).get(VERSION_KEY) != VERSION:
+        raise SinkError(f"{path} is no columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
+    missing = [name for name in schema().names if name not in found.names]
+    if missing:
+        raise SinkError(f"{path} lacks the columns {', '.join(missing)}; make it anew with `rebalancer convert` from the JSON Lines.")
 
 
 def _blocks(path: Path, file: _Handle, traffic: _Handle, pa: Any) -> Iterator[Block]:

@@ -33,6 +33,8 @@ class ColumnarRecording:
         self._schema = schema()
         self._rows: list[list[Any]] = []
         self._bundles = 0
+        #: Records that could not be decoded.
+        self.rejected = 0
         try:
             # A month has some hundred row groups; statistics of every column of each would be larger than they are useful.
             self._file = parquet.ParquetWriter(
@@ -55,6 +57,7 @@ class ColumnarRecording:
     def write(self, value: bytes, record: TelemetryRecord | None) -> None:
         """A record and the bytes it came as; None for bytes that are none. Bytes of a load report are not kept."""
         if record is None:
+            self.rejected += 1
             self._rows.append(["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value])
         elif isinstance(record, LoadReport):
             self._rows.append(_report(record))

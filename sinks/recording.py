@@ -16,7 +16,8 @@ import zstandard
 from strategies.errors import SinkError
 
 _BLOCK = 2**18
-_MAGIC = {b"\x1f\x8b": "gzip (.jsonl.gz)", b"\x28\xb5\x2f\xfd": "zstd (.jsonl.zst)"}
+_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)")}
 
 
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
@@ -103,16 +104,24 @@ def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _plain(path: Path, stream: IO[bytes]) -> IO[bytes]:
+    _check_kind(path, stream.read(4))
+    stream.seek(0)
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=stream, mode="rb"))
     if path.suffix == ".zst":
         return io.BufferedReader(_ZstdStream(stream), _BLOCK)
-    begin = stream.read(4)
-    for magic, kind in _MAGIC.items():
-        if begin.startswith(magic):
-            raise SinkError(f"{path} is compressed with {kind}; give it that ending.")
-    stream.seek(0)
     return stream
+
+
+def _check_kind(path: Path, begin: bytes) -> None:
+    """Whether a file is what its name says; an empty one is anything."""
+    if begin == _PARQUET:
+        raise SinkError(f"{path} is a columnar recording, which only backtest and tune read; name the JSON Lines it was made of.")
+    for suffix, (magic, kind) in _KINDS.items():
+        if begin.startswith(magic) and path.suffix != suffix:
+            raise SinkError(f"{path} is compressed with {kind}; give it that ending.")
+        if path.suffix == suffix and begin and not begin.startswith(magic):
+            raise SinkError(f"{path} is not compressed with {kind}; give it the ending of what it is, or copy it again.")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:

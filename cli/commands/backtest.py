@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli import console, exits, options
+from cli.recording import check_use
+from strategies.errors import SinkError
 
 if TYPE_CHECKING:
     from cli.backtest.run import Answer, Job, Loop
@@ -60,6 +62,7 @@ def backtest(
         jobs = [Job(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress)
     _show(recording, loop, jobs, answers, as_json)
+    _check_rounds(recording, answers)
     if html is not None:
         _write_html(html, recording, answers)
     if fail_on_imbalance and any(line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines):
@@ -98,7 +101,6 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[An
         console.print_json("backtest", 1, {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs})
         return
     if not any(summary.run.rounds for summary in summaries):
-        print("No round closed: the recording holds no load reports of two brokers, or too little time.")
         return
     compared = comparison(summaries)
     clusters = {summary.run.cluster for summary in summaries}
@@ -110,6 +112,13 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[An
     console.show(console.table([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
     if rejected := answers[0].rejected:
         print(f"{rejected} records could not be used; `rebalancer replay` says why")
+
+
+def _check_rounds(recording: Path, answers: Sequence[Answer]) -> None:
+    """Raises SinkError where there is nothing to compare."""
+    check_use(str(recording), answers[0].records, answers[0].rejected)
+    if not any(line.rounds for answer in answers for line in answer.timelines):
+        raise SinkError(f"{recording}: no round closed in its {answers[0].records} records; record for longer, some minutes at least.")
 
 
 def _as_json(job: Job, answer: Answer) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import typer
 
 from cli import console, exits, options
 from cli.goal import goal_of
-from cli.recording import topic_lines
+from cli.recording import check_use, topic_lines
 from cli.replay import decisions, pipe, plain, report
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
@@ -79,6 +79,7 @@ def replay(
         _write_html(html, origin, made, settings)
         files["html"] = html
     _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
+    check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
         _fail_if_uneven(made, settings)
 
@@ -136,7 +137,8 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
         console.print_json("replay", 1, body)
         return
     if not summaries:
-        print("Nothing was decided: no round closed and no record was rejected.")
+        if replayed.records:
+            print("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(report.as_table(summaries), "spread: highest minus lowest usage of the brokers, in percentage points")
     if replayed.files:

@@ -17,6 +17,7 @@ from cli.shadow.agreement import compare
 from cli.shadow.ownership import Moved, OwnershipWatch
 from sinks.recording import open_recording
 from sinks.wire import decode_command, decode_round
+from strategies.errors import SinkError
 
 app = typer.Typer()
 
@@ -49,6 +50,10 @@ def shadow(
     else:
         moved = _moves(watch, open_recording(recording))
         history = _decided(recording, settings)
+    if watch.first_ms is None:
+        raise SinkError(
+            f"{recording or settings.job.topics.telemetry} holds no telemetry, so nobody's moves can be seen in it; let collect fill it."
+        )
     agreement = compare(moved, history, round(within * 1000))
     if watch.applied:
         console.progress(

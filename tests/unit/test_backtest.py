@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from cli.backtest.reassigned import Reassigned
 from cli.backtest.run import Answer, Job, Loop, run
@@ -110,12 +111,16 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
         (("convert", "{here}/a.jsonl", "{here}/a.parquet"), "--force replaces it"),
         (("convert", "{here}/nothing.jsonl", "{here}/b.parquet"), "name a recording"),
         (("backtest", "{here}/nothing.parquet"), "cannot be read"),
+        (("backtest", "{here}/short.jsonl"), "no round closed in its 4 records; record for longer"),
+        (("replay", "{here}/a.parquet"), "is a columnar recording, which only backtest and tune read"),
+        (("convert", "{here}/a.parquet", "{here}/b.parquet"), "name the JSON Lines it was made of"),
         (("backtest", "{here}/a.jsonl", "--strategy", "nonsense"), "shedding.strategy"),
         (("record", "{here}/c.jsonl", "--format", "parquet"), "another ending than --format parquet"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
-    recorded(tmp_path, islice(an_hour(), 5))
+    lines, _ = recorded(tmp_path, islice(an_hour(), 5))
+    (tmp_path / "short.jsonl").write_bytes(b"".join(line + b"\n" for line in lines[:4]))
     answer = rebalancer(*(word.format(here=tmp_path) for word in words))
     assert answer.code in (1, 2)
     assert says in answer.words.replace("│ ", "").replace(" │", "")
@@ -126,6 +131,17 @@ def test_a_file_that_is_no_recording_and_one_that_is_cut_are_refused(tmp_path: P
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(SinkError, match="cannot be read as Parquet"):
         list(read_blocks(path))
+
+
+def test_a_table_of_something_else_or_without_a_column_is_refused(tmp_path: Path) -> None:
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    whole = parquet.read_table(path)
+    parquet.write_table(whole.drop_columns(["ts", "bundles"]), path)
+    with pytest.raises(SinkError, match=r"lacks the columns ts, bundles; make it anew with `rebalancer convert`"):
+        read_blocks(path)
+    parquet.write_table(whole.replace_schema_metadata(None).select(["ts"]), path)
+    with pytest.raises(SinkError, match=r"is no columnar recording of this version"):
+        read_blocks(path)
 
 
 def bundles(report: LoadReport) -> tuple[str, ...]:

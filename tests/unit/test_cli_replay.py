@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import exits
 from cli.replay.decisions import collect, write
 from sinks.outputs import OutputRow
 from sinks.wire import decode_command, decode_rejected, decode_round
@@ -130,9 +131,34 @@ def test_fail_on_imbalance(tmp_path: Path) -> None:
 
 
 def test_nothing_to_decide(tmp_path: Path) -> None:
-    answer = rebalancer("replay", recorded(tmp_path, []))
+    answer = rebalancer("replay", recorded(tmp_path, uneven(rounds=1)[:1]))
 
     assert (answer.code, answer.out) == (0, "Nothing was decided: no round closed and no record was rejected.\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [([], "holds no record"), ([b"hello"], "its only record cannot be used"), ([b"hello", b"{}"], "none of its 2 records can be used")],
+)
+@pytest.mark.parametrize("command", [("replay",), ("backtest",), ("tune", "--trials", "1"), ("convert", "x.parquet")])
+def test_a_file_of_something_else_is_an_error(tmp_path: Path, command: tuple[str, ...], lines: list[bytes], told: str) -> None:
+    name, *more = command
+    target = [str(tmp_path / word) if word == "x.parquet" else word for word in more]
+
+    answer = rebalancer(name, recorded(tmp_path, lines), *target)
+
+    assert answer.code == exits.ERROR
+    assert told in answer.err.splitlines()[-1]
+    assert "name a recording of load reports" in answer.err
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_path: Path) -> None:
+    answer = rebalancer("replay", recorded(tmp_path, [b"hello"]), "--out", tmp_path / "out", "--json")
+
+    assert answer.code == exits.ERROR
+    assert json.loads(answer.out)["rejected"] == {"total": 1, "by_code": {"not-json": 1}}
+    assert len((tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,9 @@ def test_answers_come_in_the_order_of_the_questions_and_each_is_told_once(proces
 
 
 def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
+    calls: list[Callable[[], None]] = [partial(time.sleep, 600), _fails]
     with pytest.raises(ValueError, match="fails at once"):
-        run_each([partial(time.sleep, 600), _fails], 2, lambda _place, _answer: None)
+        run_each(calls, 2, lambda _place, _answer: None)
 
 
 def test_a_process_that_was_killed_is_told() -> None:

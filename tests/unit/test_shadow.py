@@ -151,6 +151,13 @@ def test_a_killed_broker_unloads_nothing() -> None:
     assert rebalancer("shadow", RECORDINGS / "modular-broker-killed.jsonl.gz", "--json").json["only_pulsar"] == 0
 
 
+def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "notes.jsonl").write_bytes(b"hello\n")
+    answer = rebalancer("shadow", tmp_path / "notes.jsonl")
+    assert answer.code == 1
+    assert "notes.jsonl holds no telemetry, so nobody's moves can be seen in it" in answer.err
+
+
 def test_without_a_recording_the_topics_of_the_settings_are_read(tmp_path: Path) -> None:
     control = Control(tmp_path)
     control.write("telemetry", [has(A, 0, ONE), sweep(1, A, B), has(A, 10), has(B, 10, ONE), sweep(11, A, B)])
