@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +16,28 @@ from strategies.bundle_loads import Floats, Ints
 
 @dataclass(eq=False)
 class Flow:
-    """Topics that are alike. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers."""
+    """Topics that are alike. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers.
+
+    `topics`: float64[bundles], how many of them each bundle has; parts of one after a split.
+    """
 
     rate: Floats
+    topics: Floats
     message_bytes: float
     fan_out: float
     produced: Summed
     consumed: Summed
     lasting_produced: Summed
     lasting_consumed: Summed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What the clients of one flow want: messages/s in, out, and out if all consumers were there; float64[bundles] each."""
+
+    rate_in: Floats
+    rate_out: Floats
+    owed: Floats
 
 
 @dataclass(eq=False)
@@ -38,25 +52,37 @@ class Demand:
 
         `begin_s`, `end_s`: float64[brokers]; a bundle is seen in the window of its `owner`.
         """
-        total = np.zeros((5, len(owner)))
+        return self.together(self.parts(begin_s, end_s, owner, lasting))
+
+    def parts(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> list[Part]:
+        """The same, flow by flow."""
+        found = []
         for flow in self.flows:
             produced = mean_between(flow.lasting_produced if lasting else flow.produced, begin_s, end_s)[owner]
             consumed = mean_between(flow.lasting_consumed if lasting else flow.consumed, begin_s, end_s)[owner]
             rate_in = flow.rate * produced
             owed = rate_in * flow.fan_out
-            rate_out = owed * consumed
-            total[0] += rate_in
-            total[1] += rate_out
-            total[2] += rate_in * flow.message_bytes
-            total[3] += rate_out * flow.message_bytes
-            total[4] += owed
+            found.append(Part(rate_in, owed * consumed, owed))
+        return found
+
+    def together(self, parts: Sequence[Part]) -> Floats:
+        """float64[5, bundles]: as in `between`."""
+        total = np.zeros((5, len(self.topics)))
+        for flow, part in zip(self.flows, parts, strict=True):
+            total[0] += part.rate_in
+            total[1] += part.rate_out
+            total[2] += part.rate_in * flow.message_bytes
+            total[3] += part.rate_out * flow.message_bytes
+            total[4] += part.owed
         return total
 
     def split(self, row: int, share: float) -> None:
         """A bundle becomes two: the new one, behind all others, takes this share of its traffic and topics."""
         for flow in self.flows:
-            flow.rate = np.append(flow.rate, flow.rate[row] * share)
-            flow.rate[row] *= 1.0 - share
+            for name in ("rate", "topics"):
+                column = getattr(flow, name)
+                setattr(flow, name, np.append(column, column[row] * share))
+                getattr(flow, name)[row] *= 1.0 - share
         moved = int(self.topics[row] * share)
         self.topics = np.append(self.topics, moved)
         self.topics[row] -= moved
@@ -73,10 +99,12 @@ def _flow(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Flow:
     message_bytes = stream.between(traffic.message_bytes)
     rate = stream.between(traffic.mib_in) * MIB / message_bytes
     phases = stream.uniform(2).tolist()
+    before = topics.copy()
     shares = _even(bundles, topics) if traffic.even else _by_chance(traffic, bundles, topics, stream)
     calm = without_transients(traffic.wave), without_transients(traffic.consumers)
     return Flow(
         rate=shares * rate,
+        topics=(topics - before).astype(np.float64),
         message_bytes=message_bytes,
         fan_out=traffic.fan_out,
         produced=summed_of(traffic.wave, phases[0]),

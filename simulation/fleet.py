@@ -8,9 +8,10 @@ import numpy as np
 
 from simulation.model import MIB
 from simulation.noise import Stream
-from simulation.scenarios.form import Machine, Scenario
+from simulation.scenarios.form import Brokers, Machine, Rate, Scenario
 from strategies.bundle_loads import Floats
 from strategies.model import Figures, Resource, Traffic
+from strategies.throttling.rates import BrokerRates, DispatchRate
 
 BITS_PER_KBIT = 1000.0
 _PORT = 8080
@@ -20,7 +21,7 @@ _PORT = 8080
 class Fleet:
     """All brokers that are ever there; float64[brokers] each. `idle`: percent of the machine; `joins_s`: when they appear.
 
-    `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out; `dispatch`: bytes/s it may send, ∞ for any.
+    `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out. `dispatch`: the rates of their broker.conf.
     """
 
     names: tuple[str, ...]
@@ -32,7 +33,7 @@ class Fleet:
     direct_limit: Floats
     direct_idle: Floats
     direct_per_byte: Floats
-    dispatch: Floats
+    dispatch: tuple[BrokerRates, ...]
     joins_s: Floats
 
     def cpu(self, messages: Floats, data: Floats) -> Floats:
@@ -66,12 +67,12 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
     """The brokers of a scenario; how they differ for good from others of their kind is drawn from `stream`."""
     machines: list[Machine] = []
     joins: list[float] = []
-    dispatch: list[float] = []
+    dispatch: list[BrokerRates] = []
     for group in scenario.brokers:
         count = len(group.names) or group.count
         machines += [scenario.machines[group.machine]] * count
         joins += [60.0 * (group.joins or 0.0)] * count
-        dispatch += [np.inf if group.dispatch_mib is None else group.dispatch_mib * MIB] * count
+        dispatch += [_rates_of(group)] * count
     bias = 1.0 + scenario.noise.cpu_bias * stream.normal(len(machines))
 
     def column(name: str, scale: float = 1.0) -> Floats:
@@ -88,6 +89,24 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
         direct_limit=column("direct_memory_mib"),
         direct_idle=column("direct_memory_idle"),
         direct_per_byte=column("direct_memory_per_mib", 1 / MIB),
-        dispatch=np.array(dispatch, dtype=np.float64),
+        dispatch=tuple(dispatch),
         joins_s=np.array(joins, dtype=np.float64),
+    )
+
+
+def rate_of(rate: Rate | None) -> DispatchRate:
+    """A limit of a scenario in Pulsar's words; none is 0."""
+    return DispatchRate() if rate is None else DispatchRate(rate.messages or 0, int((rate.mib or 0) * MIB), rate.period_s, rate.relative)
+
+
+def _rates_of(group: Brokers) -> BrokerRates:
+    told = group.dispatch
+    broker, topic, subscription = rate_of(told.broker), rate_of(told.topic), rate_of(told.subscription)
+    return BrokerRates(
+        messages=broker.messages,
+        bytes=broker.bytes if group.dispatch_mib is None else int(group.dispatch_mib * MIB),
+        topic_messages=topic.messages,
+        topic_bytes=topic.bytes,
+        subscription_messages=subscription.messages,
+        subscription_bytes=subscription.bytes,
     )

@@ -28,6 +28,7 @@ from strategies.store import InMemoryStore
 #: When virtual time starts: 2026-01-01 00:00 UTC.
 START_MS = 1_767_225_600_000
 _ANSWER_MS = 100
+_LIMITED = "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages had not been read at the end."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,11 @@ class _Running:
             self._untold += done
             if done or placed or number in (0, rounds - 1):
                 self._snapshots.append(Snapshot(number, self._world.possession.owner.copy(), traffic, tuple(self._world.present.tolist())))
-        return Run(self._tracer.timeline(len(self._world.names)), self._world, tuple(self._snapshots), float(self._world.backlog.sum()))
+        backlog = float(self._world.backlog.sum())
+        timeline = self._tracer.timeline(len(self._world.names))
+        if self._world.dispatching is not None:
+            timeline = replace(timeline, notes=(*timeline.notes, _LIMITED.format(backlog)))
+        return Run(timeline, self._world, tuple(self._snapshots), backlog)
 
     def _decide(self, now_s: float) -> tuple[Round, tuple[Command, ...]]:
         now_ms = START_MS + int(now_s * 1000)

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from simulation.dealing import deal
-from simulation.demand import Demand, demand_of
+from simulation.demand import Demand, Part, demand_of
+from simulation.dispatching import Dispatching, Presence, limits_of
 from simulation.fleet import Fleet, fleet_of
 from simulation.noise import Stream, Wander
 from simulation.possession import NOBODY, Possession
@@ -34,6 +35,7 @@ class World:
         self.scenario = scenario
         self.fleet: Fleet = fleet_of(scenario, chance["fleet"])
         self.demand: Demand = demand_of(scenario, chance["demand"])
+        self.dispatching = limits_of(scenario, self.fleet, self.demand, PERIOD_S)
         self.present = self.fleet.joins_s == 0
         count = len(self.fleet.names)
         begin, end = np.full(count, -PERIOD_S), np.zeros(count)
@@ -56,12 +58,22 @@ class World:
         """One more statistics period of every broker, each ending a little before `now_s`."""
         end = now_s - self.lag_s
         begin = end - PERIOD_S
-        wanted = self.demand.between(begin, end, np.maximum(self.possession.owner, 0)) * self._chance_of_bundles()
-        self._catch_up(wanted)
+        parts = self.demand.parts(begin, end, np.maximum(self.possession.owner, 0))
+        chance = self._chance_of_bundles()
         now, was = self.possession.presence(begin, end)
-        served = self._within_limits(wanted, now, was)
+        wanted = self.demand.together(parts) * chance
+        if self.dispatching is None:
+            self._catch_up(wanted)
+            earlier = wanted
+        else:
+            there = Presence(self.possession.owner, self.possession.before, now, was, end)
+            wanted, earlier = self._dispatched(self.dispatching, wanted, parts, chance, there)
+        kept = self._kept_by_ceiling(wanted, earlier, now, was)
         self.listed = self.possession.listed(end)
         here = self.listed == self.possession.owner
+        served = wanted[:4].copy() if self.dispatching is None else np.where(here, wanted[:4], earlier[:4])
+        served[1] *= kept
+        served[3] *= kept
         self.sampled = served * np.where(here, now, 1.0)
         rows = self.listed != NOBODY
         self.totals = self._summed(self.listed[rows], self.sampled[:, rows])
@@ -70,6 +82,8 @@ class World:
         """Usage (fraction, float64[brokers]) and traffic (float64[4, bundles]) without noise, transients and what a move leaves behind."""
         now = np.full(len(self.present), now_s)
         traffic = self.demand.between(now - PERIOD_S, now, np.maximum(self.possession.owner, 0), lasting=True)[:4]
+        if self.dispatching is not None:
+            traffic[[1, 3]] = np.minimum(traffic[[1, 3]], self.dispatching.held)
         rows = self.possession.owner != NOBODY
         usage = self.fleet.usage(self._summed(self.possession.owner[rows], traffic[:, rows]))
         return np.where(self.present, usage, np.nan), traffic
@@ -89,6 +103,8 @@ class World:
         self.possession.split(row)
         self._wander.grow(1)
         self.backlog = np.append(self.backlog, 0.0)
+        if self.dispatching is not None:
+            self.dispatching.split()
         self.names[row] = f"{namespace}/{low}"
         self.names.append(f"{namespace}/{high}")
         return self.names[row], self.names[-1]
@@ -109,24 +125,33 @@ class World:
         wanted[1] *= factor
         wanted[3] *= factor
 
-    def _within_limits(self, wanted: Floats, now: Floats, was: Floats) -> Floats:
-        """What gets through: a broker at its ceiling, or above what it may send, sends less; CPU is set on the way."""
+    def _dispatched(
+        self, limits: Dispatching, wanted: Floats, parts: Sequence[Part], chance: Floats, there: Presence
+    ) -> tuple[Floats, Floats]:
+        """What is wanted of the owner and of the broker before, as far as dispatch limits let it out."""
+        mine, theirs = limits.serve(parts, chance, self.scenario.catch_up, there)
+        earlier = wanted.copy()
+        wanted[[1, 3]], earlier[[1, 3]] = mine, theirs
+        return wanted, earlier
+
+    def _kept_by_ceiling(self, wanted: Floats, earlier: Floats, now: Floats, was: Floats) -> Floats:
+        """float64[bundles]: the part that goes out, less than 1 on a broker at its ceiling; CPU and backlog are set on the way."""
         owner, before = np.maximum(self.possession.owner, 0), np.maximum(self.possession.before, 0)
-        carried = self._summed(owner, wanted[:4] * now) + self._summed(before, wanted[:4] * was)
+        carried = self._summed(owner, wanted[:4] * now) + self._summed(before, earlier[:4] * was)
         room = np.maximum(_FULL - self.foreign, 1.0)
         demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
-            part = np.minimum(part, np.where(carried[3] > self.fleet.dispatch, self.fleet.dispatch / carried[3], 1.0))
         kept = part[owner]
-        self.backlog = self.backlog + wanted[1] * (1.0 - kept) * now * PERIOD_S
-        served = wanted[:4].copy()
-        served[1] *= kept
-        served[3] *= kept
+        if self.dispatching is None:
+            self.backlog = self.backlog + wanted[1] * (1.0 - kept) * now * PERIOD_S
+        else:
+            self.dispatching.unsent(1.0 - kept, now * PERIOD_S)
+            self.backlog = self.dispatching.backlog.sum(axis=0)
         out = carried[1] * (1.0 - part), carried[3] * (1.0 - part)
         busy = self.fleet.cpu(carried[0] + carried[1] - out[0], carried[2] + carried[3] - out[1])
         self.cpu = np.clip(busy + self.foreign + self._chance_of_cpu(), 0.0, _FULL)
-        return served
+        return np.asarray(kept, dtype=np.float64)
 
     def _chance_of_cpu(self) -> Floats:
         told = self.scenario.noise

@@ -15,13 +15,17 @@ from simulation.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of a wish; the timeline only where it was asked for."""
+    """What came of a wish; the timeline only where it was asked for. `backlog`: messages that nobody had read at the end.
+
+    `limited`: whether the scenario states dispatch limits.
+    """
 
     wish: Wish
     scenario: str
     label: str
     figures: Figures
     backlog: float
+    limited: bool
     timeline: Timeline | None = None
 
 
@@ -29,7 +33,9 @@ def make(wish: Wish, keep: bool = False) -> Made:
     """One run."""
     task = wish.task()
     done = run(task)
-    return Made(wish, task.named.name, task.label, done.figures, done.backlog, done.timeline if keep else None)
+    return Made(
+        wish, task.named.name, task.label, done.figures, done.backlog, done.world.dispatching is not None, done.timeline if keep else None
+    )
 
 
 def make_all(wishes: Sequence[Wish], jobs: int, advance: Callable[[], None], keep: Callable[[Wish], bool] = lambda _: False) -> list[Made]:

@@ -40,13 +40,17 @@ def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
     return groups
 
 
-def by_scenario(made: Sequence[Made]) -> Iterator[Table]:
-    """One table for each scenario, one line for each strategy."""
+def by_scenario(made: Sequence[Made]) -> Iterator[Table | str]:
+    """One table for each scenario, one line for each strategy; where dispatch is limited, what was not read is said below."""
     groups = grouped(made)
     for scenario in dict.fromkeys(scenario for scenario, _ in groups):
         rows = [[label, *cells(group)] for (name, label), group in groups.items() if name == scenario]
         columns: list[tuple[str, console.Side]] = [("strategy", "left"), *((heading, "right") for heading, _, _ in COLUMNS)]
         yield console.table(columns, rows, title=scenario)
+        if any(one.limited for one in made if one.scenario == scenario):
+            waiting = {label: median([one.backlog for one in group]) for (name, label), group in groups.items() if name == scenario}
+            told = "; ".join(f"{label} {shown(count)}" for label, count in waiting.items())
+            yield f"Dispatch is limited; messages that were not read at the end: {told}"
 
 
 def cells(group: Sequence[Made]) -> list[str]:

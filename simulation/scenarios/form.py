@@ -40,19 +40,63 @@ class Machine(Form):
     direct_memory_per_mib: NotNegative = 2
 
 
+class Rate(Form):
+    """A dispatch limit: so many messages, so many MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
+
+    messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
+    period_s: Annotated[int, Field(ge=1, le=86_400)] = 1
+    relative: bool = False
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.messages is None and self.mib is None:
+            raise ValueError("a dispatch limit needs messages = ..., mib = ... or both; leave it out for no limit")
+        return self
+
+
+class BrokerDispatch(Form):
+    """What broker.conf limits: all that a broker sends, and what each topic or each subscription gets that has no limit of its own."""
+
+    broker: Rate | None = None
+    topic: Rate | None = None
+    subscription: Rate | None = None
+
+    @model_validator(mode="after")
+    def _per_second(self) -> Self:
+        for name in ("broker", "topic", "subscription"):
+            rate: Rate | None = getattr(self, name)
+            if rate is not None and (rate.period_s != 1 or rate.relative):
+                raise ValueError(f"{name}: limits of a broker count per second and are never relative; only traffic.dispatch says so")
+        return self
+
+
+class TopicDispatch(Form):
+    """What topic policies limit: each partition, and each of its subscriptions. They count before the broker's."""
+
+    topic: Rate | None = None
+    subscription: Rate | None = None
+
+
 class Brokers(Form):
-    """Brokers of one kind, by name or by number. `joins`: the minute at which they appear. `dispatch_mib`: limit on what they send out."""
+    """Brokers of one kind, by name or by number. `joins`: the minute at which they appear.
+
+    `dispatch`: limits on what they send out; `dispatch_mib = 100` is short for `dispatch = { broker = { mib = 100 } }`.
+    """
 
     machine: str
     names: tuple[Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")], ...] = ()
     count: Annotated[int, Field(ge=0, le=10_000)] = 0
     joins: Minute | None = None
-    dispatch_mib: Positive | None = None
+    dispatch_mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
+    dispatch: BrokerDispatch = BrokerDispatch()
 
     @model_validator(mode="after")
     def _some(self) -> Self:
         if bool(self.names) == bool(self.count):
             raise ValueError("name the brokers (names = [...]) or say how many there are (count = ...), one of the two")
+        if self.dispatch_mib is not None and self.dispatch.broker is not None:
+            raise ValueError("dispatch_mib and dispatch.broker limit the same; leave out one of the two")
         return self
 
 
@@ -98,7 +142,10 @@ Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
 class Traffic(Form):
-    """Topics that are alike. Partitions fall on bundles by chance, or on each bundle alike (`even`)."""
+    """Topics that are alike. Partitions fall on bundles by chance, or on each bundle alike (`even`).
+
+    `fan_out`: how often every message is read; a subscription each, the last one in part. `dispatch`: limits of the topic policies.
+    """
 
     name: str
     mib_in: Drawn
@@ -110,6 +157,7 @@ class Traffic(Form):
     skew: Annotated[float, Field(ge=1)] = 1
     wave: Wave | None = None
     consumers: Wave | None = None
+    dispatch: TopicDispatch = TopicDispatch()
 
 
 class Noise(Form):
@@ -201,6 +249,8 @@ class Scenario(Form):
     settings: dict[str, Any] = Field(default_factory=dict)
     #: How many times faster than usual consumers read while there is a backlog.
     catch_up: Annotated[float, Field(ge=1)] = 2
+    #: Which of Pulsar's limiters counts where dispatch is limited (dispatchRateLimiterFactoryClassName).
+    dispatch_limiter: Literal["token_bucket", "classic"] = "token_bucket"
     #: Spread of usage, in points, that counts as balanced.
     target_points: Positive = 10
     #: From which minute on figures count.

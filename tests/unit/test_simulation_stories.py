@@ -84,3 +84,13 @@ def test_the_least_that_had_to_move_is_never_more_than_what_moved() -> None:
         made, _ = _run("e9-avg-scale-up", seed, "avg/fixed")
         # Traffic stands for load here, and messages of different sizes cost different amounts.
         assert made.figures.churn_ratio > 0.8
+
+
+def test_a_dispatch_limit_hides_load_from_those_who_look_at_usage_only() -> None:
+    relieved, _ = _run("dispatch-limit", who="avg/parity")
+    content, line = _run("dispatch-limit", who="overload/parity")
+    assert relieved.figures.bundles_moved > 0
+    assert relieved.backlog < 1
+    assert content.figures.bundles_moved == 0
+    assert content.backlog > 1e8
+    assert "had not been read at the end" in line.notes[-1]

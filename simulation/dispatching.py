@@ -1,0 +1,272 @@
+"""What dispatch limits let through in a statistics period: the limiters of `strategies/throttling`, asked once a second of virtual time.
+
+Topics of one flow in one bundle are alike, so one of them stands for all; whoever is on a broker shares its limit in proportion to what
+he wishes. Only where a limit can bind are limiters asked at all: elsewhere their buckets stay full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, fsum, inf
+
+import numpy as np
+
+from simulation.demand import Demand, Part
+from simulation.fleet import Fleet, rate_of
+from simulation.scenarios.form import Scenario, TopicDispatch
+from strategies.bundle_loads import Floats, Ints
+from strategies.throttling.levels import DispatchSettings, Limits, allowed, started
+from strategies.throttling.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
+from strategies.throttling.reading import RETRY_MS
+from strategies.throttling.token_bucket import SECOND_NS
+
+#: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
+LOOK_NS = (RETRY_MS + 1) * 1_000_000
+LOOK_S = LOOK_NS / SECOND_NS
+
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Presence:
+    """Who serves a bundle in a period. `owner`, `before`: int64[bundles]; `now`, `was`: for what part of its window each did.
+
+    `end_s`: float64[brokers], when the windows end.
+    """
+
+    owner: Ints
+    before: Ints
+    now: Floats
+    was: Floats
+    end_s: Floats
+
+
+class Gate:
+    """The limiters of one scope. Tokens are whole, messages here are not: what is charged is never less than what was sent."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._ahead = [0.0, 0.0]
+
+    def part(self, messages: float, data: float, now_ns: int, published: PublishRate = PublishRate()) -> float:
+        """What part (0–1) of so many messages and bytes may go now."""
+        if messages <= 0 or not self._limits.limiters:
+            return 1.0
+        self._limits = self._limits.seen(now_ns, published)
+        left = allowed(self._limits, ceil(messages), ceil(data))
+        return min(1.0, left.entries / messages, left.bytes / data)
+
+    def charge(self, messages: float, data: float, now_ns: int) -> None:
+        """So much was sent."""
+        if self._limits.limiters:
+            missing = messages - self._ahead[0], data - self._ahead[1]
+            whole = [max(0, ceil(one)) for one in missing]
+            self._ahead = [charged - one for charged, one in zip(whole, missing, strict=True)]
+            self._limits = self._limits.charged(whole[0], whole[1], now_ns)
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """Topics that are alike, on one broker: messages/s that they wish, bytes per message, and messages that wait in this window."""
+
+    rate: float
+    size: float
+    topic: Gate
+    subscription: Gate
+    topics: float = 1.0
+    subscriptions: int = 1
+    published: PublishRate = PublishRate()
+    waiting: float = 0.0
+
+    def wish(self, now_ns: int) -> float:
+        """Messages that their own limits let through at this look."""
+        self.waiting += self.rate * LOOK_S
+        each = self.waiting / self.topics / self.subscriptions
+        part = self.subscription.part(each, each * self.size, now_ns, self.published)
+        whole = each * part * self.subscriptions
+        return self.waiting * (part * self.topic.part(whole, whole * self.size, now_ns, self.published))
+
+    def send(self, messages: float, now_ns: int) -> None:
+        """So many of them went."""
+        self.waiting -= messages
+        whole = messages / self.topics
+        self.topic.charge(whole, whole * self.size, now_ns)
+        self.subscription.charge(whole / self.subscriptions, whole / self.subscriptions * self.size, now_ns)
+
+    def through(self, looks: int) -> float:
+        """What part of the wishes of so many looks went; exactly 1 when nothing waits."""
+        return 1.0 - self.waiting / (self.rate * LOOK_S * looks) if self.waiting > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rule:
+    """The limits of one flow: policies by scope, and how many messages and bytes a topic and a subscription can send for sure.
+
+    `sure`: float64[4, brokers]; what stays below needs no limiter.
+    """
+
+    policies: dict[Scope, RatePolicies]
+    subscriptions: int
+    sure: Floats
+
+
+class Dispatching:
+    """All limits of a world. `backlog`: float64[flows, bundles], messages that wait to be read.
+
+    `held`: float64[2, bundles]: messages/s and bytes/s that went in the last period where a limit held something back, elsewhere ∞.
+    """
+
+    def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
+        self._period_s = period_s
+        self._settings, self._fleet, self._demand = DispatchSettings(limiter=scenario.dispatch_limiter), fleet, demand
+        self._rules = [_rule(traffic.dispatch, traffic.fan_out, fleet.dispatch) for traffic in scenario.traffic]
+        self._broker_sure = np.array([_sure(rates.of("broker")) for rates in fleet.dispatch]).T
+        self._brokers: dict[int, Gate] = {}
+        self._gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
+        self._looked: Ints | None = None
+        self.backlog = np.zeros((len(demand.flows), scenario.bundles))
+        self.held = np.full((2, scenario.bundles), inf)
+        self._sent = self.backlog
+
+    @property
+    def limits_anything(self) -> bool:
+        """Whether the scenario states any limit."""
+        return bool(np.isfinite(self._broker_sure).any() or any(np.isfinite(rule.sure).any() for rule in self._rules))
+
+    def split(self) -> None:
+        """One more bundle, without backlog."""
+        self.backlog = np.concatenate([self.backlog, np.zeros((len(self.backlog), 1))], axis=1)
+        self.held = np.concatenate([self.held, np.full((2, 1), inf)], axis=1)
+
+    def serve(self, parts: Sequence[Part], chance: Floats, catch_up: float, there: Presence) -> tuple[Floats, Floats]:
+        """float64[2, bundles] twice: messages/s and bytes/s that the owner and the broker before let out; what waits is backlog."""
+        read = np.stack([part.rate_out * chance for part in parts])
+        owed = np.stack([part.owed * chance for part in parts])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.where(read > 0, self.backlog / self._period_s / read, 0.0)
+        wish = read * (1.0 + np.minimum(left, catch_up - 1.0))
+        now, was = self._through(wish, [part.rate_in * chance for part in parts], there)
+        unsent = wish * ((1.0 - now) * there.now + (1.0 - was) * there.was)
+        self.backlog = np.maximum(self.backlog + (owed - wish + unsent) * self._period_s, 0.0)
+        self._sent = wish * now
+        out = self._out(self._sent)
+        self.held = np.where((now < 1.0).any(axis=0), out, inf)
+        return out, self._out(wish * was)
+
+    def unsent(self, part: Floats, seconds: Floats) -> None:
+        """A broker at its ceiling kept this part (float64[bundles]) of what was sent, for so many seconds."""
+        self.backlog = self.backlog + self._sent * (part * seconds)
+
+    def _out(self, messages: Floats) -> Floats:
+        sizes = np.array([[flow.message_bytes] for flow in self._demand.flows])
+        return np.stack([messages.sum(axis=0), (messages * sizes).sum(axis=0)])
+
+    def _through(self, wish: Floats, received: Sequence[Floats], there: Presence) -> tuple[Floats, Floats]:
+        """float64[flows, bundles] twice: what part of the wishes went through, at the owner and at the broker before."""
+        mine, theirs = np.flatnonzero(there.now > 0), np.flatnonzero(there.was > 0)
+        rows, brokers = np.concatenate([mine, theirs]), np.concatenate([there.owner[mine], there.before[theirs]])
+        wishes = wish[:, rows] * np.concatenate([there.now[mine], there.was[theirs]])
+        parts = np.ones_like(wishes)
+        held = np.stack([self._may_bind(number, wishes[number], rows, brokers) for number in range(len(wishes))])
+        looks = self._looks(there.end_s)
+        gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
+        for broker in self._busy(wishes, brokers, held):
+            here = np.flatnonzero(brokers == broker)
+            first = (looks[broker].start - 1) * LOOK_NS
+            bound: dict[tuple[int, int], _Alike] = {}
+            for flow, place in np.argwhere(held[:, here]).tolist():
+                entry = int(here[place])
+                key = (broker, flow, int(rows[entry]))
+                gates[key] = self._gates.get(key) or self._own_gates(broker, flow, first)
+                rate_in = float(received[flow][rows[entry]])
+                bound[flow, entry] = self._alike(flow, key[2], float(wishes[flow, entry]), rate_in, gates[key])
+            free = np.where(held[:, here], 0.0, wishes[:, here])
+            rest = self._rest(free)
+            _look(self._broker_gate(broker, first), [*bound.values(), rest] if rest.rate > 0 else list(bound.values()), looks[broker])
+            parts[:, here] = rest.through(len(looks[broker])) if rest.rate > 0 else 1.0
+            for (flow, entry), one in bound.items():
+                parts[flow, entry] = one.through(len(looks[broker]))
+        self._gates = gates
+        now, was = np.ones_like(wish), np.ones_like(wish)
+        now[:, mine], was[:, theirs] = parts[:, : len(mine)], parts[:, len(mine) :]
+        return now, was
+
+    def _may_bind(self, number: int, wishes: Floats, rows: Ints, brokers: Ints) -> Bools:
+        rule, flow = self._rules[number], self._demand.flows[number]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(wishes > 0, wishes * LOOK_S / flow.topics[rows], 0.0)
+        asked = np.stack([each, each * flow.message_bytes, each / rule.subscriptions, each * flow.message_bytes / rule.subscriptions])
+        return np.asarray((asked > rule.sure[:, brokers]).any(axis=0))
+
+    def _busy(self, wishes: Floats, brokers: Ints, held: Bools) -> list[int]:
+        """Brokers on which a limit may bind."""
+        sums = [np.bincount(brokers, column, minlength=len(self._fleet.names)) for column in self._out(wishes)]
+        full: Bools = np.asarray((np.stack(sums) * LOOK_S > self._broker_sure).any(axis=0))
+        full[brokers[held.any(axis=0)]] = True
+        return [int(broker) for broker in np.flatnonzero(full)]
+
+    def _looks(self, end_s: Floats) -> list[range]:
+        """The numbers of the looks in each broker's window."""
+        last = np.floor(end_s * (SECOND_NS / LOOK_NS)).astype(np.int64)
+        before = last - round(self._period_s / LOOK_S) if self._looked is None else self._looked
+        self._looked = last
+        return [range(first + 1, end + 1) for first, end in zip(before.tolist(), last.tolist(), strict=True)]
+
+    def _own_gates(self, broker: int, flow: int, now_ns: int) -> tuple[Gate, Gate]:
+        return self._gate("topic", broker, now_ns, flow), self._gate("subscription", broker, now_ns, flow)
+
+    def _broker_gate(self, broker: int, now_ns: int) -> Gate:
+        if broker not in self._brokers:
+            self._brokers[broker] = self._gate("broker", broker, now_ns)
+        return self._brokers[broker]
+
+    def _gate(self, scope: Scope, broker: int, now_ns: int, flow: int | None = None) -> Gate:
+        policies = {} if flow is None else self._rules[flow].policies
+        return Gate(started((scope,), policies, self._fleet.dispatch[broker], self._settings, now_ns=now_ns, mode="parity"))
+
+    def _alike(self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]) -> _Alike:
+        flow = self._demand.flows[number]
+        topics = float(flow.topics[row])
+        published = PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes)
+        return _Alike(rate, flow.message_bytes, *gates, topics, self._rules[number].subscriptions, published)
+
+    def _rest(self, wishes: Floats) -> _Alike:
+        """All that no topic's or subscription's limit holds, in one."""
+        messages, data = (float(one) for one in self._out(wishes).sum(axis=1))
+        return _Alike(messages, data / messages if messages > 0 else 0.0, Gate(Limits({})), Gate(Limits({})))
+
+
+def _look(broker: Gate, alike: Sequence[_Alike], looks: range) -> None:
+    """One window of a broker: at every look each topic wishes, the broker's limit gives, and all limits are charged."""
+    for number in looks:
+        now_ns = number * LOOK_NS
+        wishes = [one.wish(now_ns) for one in alike]
+        messages, data = fsum(wishes), fsum(wish * one.size for wish, one in zip(wishes, alike, strict=True))
+        part = broker.part(messages, data, now_ns)
+        for wish, one in zip(wishes, alike, strict=True):
+            one.send(wish * part, now_ns)
+        broker.charge(messages * part, data * part, now_ns)
+
+
+def _rule(told: TopicDispatch, fan_out: float, brokers: Sequence[BrokerRates]) -> _Rule:
+    policies: dict[Scope, RatePolicies] = {
+        "topic": RatePolicies(topic=rate_of(told.topic)),
+        "subscription": RatePolicies(topic=rate_of(told.subscription)),
+    }
+    scopes: tuple[Scope, Scope] = ("topic", "subscription")
+    sure = [[bound for scope in scopes for bound in _sure(effective(scope, policies[scope], broker))] for broker in brokers]
+    return _Rule(policies, max(1, ceil(fan_out)), np.array(sure, dtype=np.float64).T)
+
+
+def _sure(rate: DispatchRate) -> tuple[float, float]:
+    """Messages and bytes that a full bucket has at every look; one that is filled less often than that has to be asked."""
+    if rate.is_set and rate.period_s > 1:
+        return 0.0, 0.0
+    return float(rate.messages) if rate.messages > 0 else inf, float(rate.bytes) if rate.bytes > 0 else inf
+
+
+def limits_of(scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> Dispatching | None:
+    """The dispatch limits of a scenario whose brokers measure every `period_s`; None when it states none."""
+    limits = Dispatching(scenario, fleet, demand, period_s)
+    return limits if limits.limits_anything else None
