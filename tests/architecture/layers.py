@@ -65,9 +65,15 @@ def violations(root: Path) -> list[str]:
     found: list[str] = []
     for package in LAYERS:
         for file in modules(root / package):
-            tree = ast.parse(file.read_text("utf-8"), str(file))
+            tree = parsed(file)
             found += [f"{file.relative_to(root)}:{line}: {text}" for line, text in sorted(module_violations(root, package, file, tree))]
     return found
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    """The syntax tree of a module, for everybody who only looks at it."""
+    return ast.parse(file.read_text("utf-8"), str(file))
 
 
 def modules(folder: Path) -> list[Path]:
@@ -115,6 +121,7 @@ def forbidden_inside(package: str, item: Import) -> str | None:
     return None
 
 
+@cache
 def allowed_libraries(root: Path, package: str) -> frozenset[str]:
     """Import names of the third-party packages `package` may use, from the dependencies that `root`/pyproject.toml declares."""
     if package == "strategies":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.layers import LAYERS, modules
+from tests.architecture.layers import LAYERS, modules, parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGE_MODULES = [file for package in LAYERS for file in modules(ROOT / package)]
@@ -77,10 +77,6 @@ def test_tests_swap_edges_through_arguments() -> None:
 
 def name(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
-
-
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text("utf-8"), str(file))
 
 
 def is_empty(file: Path) -> bool:

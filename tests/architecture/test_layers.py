@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strategies.shedding.registry import SHEDDERS
-from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, violations
+from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, parsed, violations
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def test_job_and_edges_know_no_strategy_by_name() -> None:
         f"{file.relative_to(ROOT)}:{line}: {word}"
         for package in sorted(UNAWARE_OF_STRATEGIES)
         for file in modules(ROOT / package)
-        for line, word in words(ast.parse(file.read_text("utf-8")))
+        for line, word in words(parsed(file))
         if word in names
     ]
 
