@@ -7,6 +7,8 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from sinks.collector_settings import CollectorSettings
@@ -77,11 +79,12 @@ class _Placement:
     ]
 
 
+@cache
 def sections() -> Mapping[str, type]:
     """Dotted table name → the class its keys build, in the order people read them."""
     strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
     placements = {f"placement.{name}": entry.settings for name, entry in PLACERS.items()}
-    return {
+    tables = {
         "round": RoundSettings,
         "weights": Weights,
         **strategies,
@@ -92,10 +95,12 @@ def sections() -> Mapping[str, type]:
         "job": JobSettings,
         **_BESIDE_THE_JOB,
     }
+    return MappingProxyType(tables)
 
 
+@cache
 def all_leaves() -> tuple[Leaf, ...]:
-    """Every setting there is."""
+    """Every setting there is. Reading annotations takes longer than reading a settings file, so it is done once."""
     found = {section: list(leaves_of(cls, section)) for section, cls in sections().items()}
     found["placement"] = [_placement(), *found["placement"]]
     ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(), **found}
@@ -111,10 +116,12 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
             yield Leaf(f"{section}.{field.name}", typing.get_args(hints[field.name])[0], field.default, setting)
 
 
-def nested(cls: type) -> dict[str, type]:
+@cache
+def nested(cls: type) -> Mapping[str, type]:
     """Settings classes inside a settings class: tables of their own, named after the field."""
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if dataclasses.is_dataclass(hints[field.name])}
+    found = {field.name: hints[field.name] for field in dataclasses.fields(cls) if dataclasses.is_dataclass(hints[field.name])}
+    return MappingProxyType(found)
 
 
 def is_text(kind: Any) -> bool:
