@@ -13,6 +13,8 @@ STAMP := $(VENV)/.stamp
 # Spark starts its Python workers from these: they must be the interpreter that runs the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+# Tests start our commands and Spark's workers hundreds of times; where somebody forbids byte code, each start compiles everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 RUN := source scripts/java.sh && $(VENV)/bin
 PACKAGES := streaming strategies sinks simulation cli
 # benchmarks/ and examples/ are checked like the packages.
