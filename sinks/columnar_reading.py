@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import isnan
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
@@ -111,7 +112,7 @@ class Block:
 
     def figures_of(self, row: int) -> Figures:
         """A load report's figures of its broker."""
-        return figures_from_list(_numbers(self.figures[row]))
+        return figures_of(self.figures[row : row + 1])[0]
 
     def between(self, begin: int, end: int) -> Block:
         """The records from `begin` up to `end`, without it."""
@@ -180,6 +181,18 @@ def _check_columns(path: Path, found: Any) -> None:
         raise SinkError(f"{path} lacks the columns {', '.join(missing)}; make it anew with `rebalancer convert` from the JSON Lines.")
 
 
+def figures_of(table: Floats) -> list[Figures]:
+    """The figures of many brokers from float64[n, 18] in the order of FIGURES, NaN for null."""
+    rows: list[list[Any]] = table.tolist()
+    some = not np.isnan(table[:, _OPTIONAL:]).all()
+    for row in rows:
+        row[_COUNT] = int(row[_COUNT])
+        row[_OPTIONAL:] = [None if isnan(value) else value for value in row[_OPTIONAL:]] if some else (None, None, None)
+        if row[-1] is not None:
+            row[-1] = int(row[-1])
+    return [figures_from_list(row) for row in rows]
+
+
 def _blocks(path: Path, file: _Handle, traffic: _Handle, pa: Any) -> Iterator[Block]:
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(_block, file, traffic, 0) if file.groups else None
@@ -215,15 +228,6 @@ def _block(file: _Handle, traffic: _Handle, group: int) -> Block:
         figures,
         table["original"].combine_chunks(),
     )
-
-
-def _numbers(row: Floats) -> list[float | int | None]:
-    numbers: list[float | int | None] = row.tolist()
-    numbers[_COUNT] = int(row[_COUNT])
-    numbers[_OPTIONAL:] = [None if np.isnan(value) else value for value in row[_OPTIONAL:].tolist()]
-    if numbers[-1] is not None:
-        numbers[-1] = int(numbers[-1])
-    return numbers
 
 
 @lru_cache(maxsize=4096)

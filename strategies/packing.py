@@ -69,8 +69,16 @@ def figures_to_list(figures: Figures) -> list[float | None]:
 
 def figures_from_list(numbers: Sequence[Any]) -> Figures:
     """Inverse of `figures_to_list`."""
-    cpu, memory, direct, inbound, outbound = (Resource(numbers[i], numbers[i + 1]) for i in range(0, 10, 2))
-    return Figures(cpu, memory, direct, inbound, outbound, Traffic(*numbers[10:14]), *numbers[14:18])
+    cpu, cpus, memory, memories, direct, directs, inbound, inbounds, outbound, outbounds = numbers[:10]
+    return Figures(
+        Resource(cpu, cpus),
+        Resource(memory, memories),
+        Resource(direct, directs),
+        Resource(inbound, inbounds),
+        Resource(outbound, outbounds),
+        Traffic(*numbers[10:14]),
+        *numbers[14:18],
+    )
 
 
 def _header(record: TelemetryRecord) -> tuple[dict[str, Any], bytes]:

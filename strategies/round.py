@@ -24,7 +24,7 @@ from strategies.model import ClusterView, Command, Decision, Memory, Round, Scal
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
-from strategies.screening import on_the_way, screen, view_of
+from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
@@ -33,8 +33,18 @@ from strategies.throttling.advice import Ways, due_advice
 _NOT_NOW = "this is none of the times in limits.windows"
 
 
-def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
-    """One round. Deterministic; never raises on a legal input."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A round as far as shedding: who takes part, how the cluster looks, and what the strategy would have leave."""
+
+    screened: Screened
+    view: ClusterView
+    destinations: Destinations
+    shedding: Shedding
+
+
+def judge(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
+    """The first half of a round. A decision names a bundle, so a round that reads no table decides nothing."""
     screened = screen(given, rules)
     view = view_of(given, screened.live, rules)
     destinations = Destinations(
@@ -46,7 +56,13 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         on_the_way=on_the_way(given, view, rules),
     )
     view = replace(view, takers=destinations.takers)
-    shedding = _shed(view, destinations.memory, shedder)
+    return Judged(screened, view, destinations, _shed(view, destinations.memory, shedder))
+
+
+def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
+    """One round. Deterministic; never raises on a legal input."""
+    judged = judge(given, shedder, rules)
+    screened, view, destinations, shedding = judged.screened, judged.view, judged.destinations, judged.shedding
     leaving = _leave(given, view, shedding, destinations, rules)
     bundles_in = _Counted(view)
     splits = due_splits(view, leaving.kept, given.memory.split_hits, _split_rules(rules, leaving, bundles_in))

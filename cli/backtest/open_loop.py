@@ -14,33 +14,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cli.backtest.segments import LIMIT, SWEEP, USED, Known, Regular, figures_of, leading, regular_rounds
+from cli.backtest.asking import Asking, Rounds, Standing
+from cli.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.columnar_reading import Block, Column, counts_of
 from strategies.averages import unpack_history
 from strategies.averages_in_bulk import BulkAverages
 from strategies.bundle_loads import Floats, Ints
 from strategies.clock import Clock
-from strategies.engine import Engine, EngineSettings, placement_of
-from strategies.model import Event, Figures
-from strategies.shedding.quiet import quiet_rounds
-from strategies.shedding.registry import shedder
-from strategies.state import ClusterState
+from strategies.engine import Engine, EngineSettings
+from strategies.model import BrokerMemory, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
-from strategies.usage import usages_of
 
-#: Placements whose memory does not change in a round that places nothing.
-_NO_MEMORY = ("least_long_term_rate", "none")
+_NOTHING = BrokerMemory()
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """Rounds that decided nothing. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4]."""
+    """Rounds that decided nothing. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4].
+
+    `skips`: the strategy's, of each round, if it was asked.
+    """
 
     cluster: str
     times_ms: Ints
     brokers: tuple[str, ...]
     usage: Floats
     traffic: Floats
+    skips: tuple[tuple[Skip, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,8 @@ class OpenLoop:
         """`leap`: pass over quiet rounds together; without it, every record goes through the engine, which decides the same."""
         self._settings, self._engine = settings, Engine(settings)
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
-        rule = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
-        plain = not (settings.splitting.enabled or settings.limits.excluded_brokers)
-        may = leap and settings.mode == "fixed" and plain and placement_of(settings)[0] in _NO_MEMORY
-        self._quiet = quiet_rounds(rule) if may else None
+        asking = Asking(settings)
+        self._asking = asking if leap and asking.possible else None
         self._ahead: _Ahead | None = None
         #: Bytes that could not be decoded, of all blocks; records folded so far, of the block under way.
         self.rejected = self.folded = 0
@@ -73,7 +71,7 @@ class OpenLoop:
         for block in blocks:
             row = 0
             while row < len(block):
-                passed = self._pass_over(block, row) if self._quiet is not None else None
+                passed = self._pass_over(block, row) if self._asking is not None else None
                 if passed is not None:
                     row, quiet = passed
                     self.folded = row
@@ -103,22 +101,19 @@ class OpenLoop:
         if self._ahead is None:
             ((cluster, store),) = self._stores.items()
             self._ahead = _Ahead.start(cluster, store)
-        if self._ahead is None or self._quiet is None:
+        if self._ahead is None or self._asking is None:
             return None
         regular = regular_rounds(block, row, self._ahead.known, self._settings)
         if regular is None:
             return None
-        figures = figures_of(block, regular)
-        usage = usages_of(figures[..., USED], figures[..., LIMIT], self._settings.weights)
-        # A broker above this gets advice about its hottest bundle, which only the engine can give.
-        advised = self._settings.throttling.above_percent / 100 if self._settings.throttling.advise else np.inf
-        count = leading(np.asarray((np.isfinite(usage) & (usage <= advised)).all(axis=1)))
-        count, ewmas = self._quiet(usage[:count], regular.fresh[:count], self._ahead.ewmas)
-        if count == 0:
+        rounds = Rounds(regular.now_ms, block.ts[regular.rows], np.asarray(block.figures[regular.rows]), regular.fresh)
+        found = self._asking.quiet(self._ahead.standing, rounds)
+        if not found.count:
             return None
-        self._ahead = self._ahead.after(block, regular, count, ewmas)
-        quiet = Quiet(self._ahead.known.cluster, regular.now_ms[:count], self._ahead.known.names, usage[:count], figures[:count, :, 10:14])
-        return int(regular.ends[count - 1]) + 1, quiet
+        self._ahead = self._ahead.after(block, regular, found.count, found.memory)
+        known, part = self._ahead.known, slice(0, found.count)
+        quiet = Quiet(known.cluster, regular.now_ms[part], known.names, found.usage, rounds.figures[part, :, 10:14], found.skips)
+        return int(regular.ends[found.count - 1]) + 1, quiet
 
     def settle(self) -> None:
         """Makes the state that passed rounds leave; reads the bundles that it needs for it."""
@@ -132,12 +127,7 @@ class _Ahead:
     """How far the passed rounds have come, beside a store that still stands where they began."""
 
     known: Known
-    before: tuple[BrokerState, ...]
-    state: ClusterState
-    ewmas: Floats
-    sampled_at: Ints
-    sampled_round: Ints
-    round: int
+    standing: Standing
     passed: tuple[_Passed, ...] = ()
     newest: tuple[Figures, ...] = ()
     counts: tuple[str, ...] = ()
@@ -164,16 +154,17 @@ class _Ahead:
             np.array([one.reported_at_ms for one in brokers]),
             np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
         )
-        ewmas = np.array([np.nan if one.memory.ewma is None else one.memory.ewma for one in brokers])
+        memory = Memory({one.broker: one.memory for one in brokers if one.memory != _NOTHING}, state.memory)
         sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
-        return cls(known, brokers, state, ewmas, *sampled, round=state.round)
+        return cls(known, Standing(cluster, state, brokers, memory, state.round, *sampled))
 
-    def after(self, block: Block, regular: Regular, count: int, ewmas: Floats) -> _Ahead:
+    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _Ahead:
         """After `count` of the regular rounds of a block."""
         rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
-        sampled_at = np.where(last < 0, self.sampled_at, ts[last, np.arange(ts.shape[1])])
-        sampled_round = np.where(last < 0, self.sampled_round, self.round + 1 + last)
+        old = self.standing
+        sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
+        sampled_round = np.where(last < 0, old.sampled_round, old.round + 1 + last)
         known = replace(
             self.known,
             now_ms=int(regular.now_ms[count - 1]),
@@ -183,19 +174,16 @@ class _Ahead:
         )
         # The newest *sample* of a table: a repeated report adds nothing, not even its topics.
         sampled_rows = [int(rows[at, column]) if at >= 0 else -1 for column, at in enumerate(last.tolist())]
-        old = self.counts or ("",) * len(sampled_rows)
+        texts = self.counts or ("",) * len(sampled_rows)
         counts = tuple(
-            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, old, strict=True)
+            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
-        part = _Passed(block.column, rows, fresh, self.round + 1)
+        part = _Passed(block.column, rows, fresh, old.round + 1)
         return replace(
             self,
             known=known,
-            ewmas=ewmas,
-            sampled_at=sampled_at,
-            sampled_round=sampled_round,
-            round=self.round + count,
+            standing=replace(old, memory=memory, round=old.round + count, sampled_at=sampled_at, sampled_round=sampled_round),
             passed=(*self.passed, part),
             newest=newest,
             counts=counts,
@@ -205,7 +193,8 @@ class _Ahead:
         """Brings the store to where the passed rounds ended."""
         if not self.passed:
             return
-        histories = [unpack_history(table) for one in self.before if (table := store.get_table(one.broker)) is not None]
+        standing = self.standing
+        histories = [unpack_history(table) for one in standing.brokers if (table := store.get_table(one.broker)) is not None]
         averages = BulkAverages(histories)
         for part, traffic, starts in _read_ahead(self.passed):
             _advance(averages, part, traffic, starts)
@@ -214,7 +203,7 @@ class _Ahead:
             counts_of(text) if text else (history.newest.topics, history.newest.sessions)
             for text, history in zip(self.counts, histories, strict=True)
         ]
-        for column, (one, history) in enumerate(zip(self.before, averages.histories(names, counts), strict=True)):
+        for column, (one, history) in enumerate(zip(standing.brokers, averages.histories(names, counts), strict=True)):
             store.put_table(one.broker, history.pack())
             digest = f"{int(self.known.digests[column]):016x}"
             at = int(self.known.reported_at[column])
@@ -222,28 +211,29 @@ class _Ahead:
                 replace(
                     one,
                     reported_at_ms=at,
-                    reported_round=self.round,
+                    reported_round=standing.round,
                     bundles_at_ms=at,
-                    sampled_at_ms=int(self.sampled_at[column]),
-                    sampled_round=int(self.sampled_round[column]),
+                    sampled_at_ms=int(standing.sampled_at[column]),
+                    sampled_round=int(standing.sampled_round[column]),
                     digest=digest,
                     bundles_digest=digest,
                     figures=self.newest[column],
-                    memory=replace(one.memory, ewma=None if np.isnan(self.ewmas[column]) else float(self.ewmas[column])),
+                    memory=standing.memory.brokers.get(one.broker, _NOTHING),
                     table=history.summary(),
                 )
             )
         known = self.known
         store.put_cluster(
             replace(
-                self.state,
+                standing.state,
                 clock=Clock(known.now_ms),
-                round=self.round,
+                round=standing.round,
                 round_at_ms=known.now_ms,
                 sweep_at_ms=known.sweep_at_ms,
                 missing={},
                 live=len(known.names),
                 reported=0,
+                memory=standing.memory.cluster,
             )
         )
 

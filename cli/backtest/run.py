@@ -22,7 +22,7 @@ from sinks.columnar_reading import Block, read_blocks
 from strategies.bundle_loads import Floats, Ints
 from strategies.engine import placement_of
 from strategies.estimate import spread
-from strategies.model import Command, Event, Rejection, Round
+from strategies.model import Command, Event, Rejection, Round, Skip
 
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")
@@ -149,18 +149,16 @@ class _Run:
 
 def _quiet_rows(quiet: Quiet, goal: Goal) -> tuple[str, Ints, tuple[str, ...], list[Floats], list[bool]]:
     rate, throughput = quiet.traffic[..., 0] + quiet.traffic[..., 1], quiet.traffic[..., 2] + quiet.traffic[..., 3]
-    reached = [
-        goal.reached(_as_round(quiet, int(ts), usage, data))
-        for ts, usage, data in zip(quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), strict=True)
-    ]
+    rounds = zip(quiet.times_ms.tolist(), quiet.usage.tolist(), throughput.tolist(), quiet.skips, strict=True)
+    reached = [goal.reached(_as_round(quiet, *figures)) for figures in rounds]
     return quiet.cluster, quiet.times_ms, quiet.brokers, [quiet.usage, rate, throughput, quiet.usage], reached
 
 
-def _as_round(quiet: Quiet, ts: int, usage: list[float], throughput: list[float]) -> Round:
+def _as_round(quiet: Quiet, ts: int, usage: list[float], throughput: list[float], skips: tuple[Skip, ...]) -> Round:
     """As much of a round's record as a goal looks at."""
     figures = dict(zip(quiet.brokers, usage, strict=True))
     even, data = spread(usage), spread(throughput)
-    return Round(quiet.cluster, 0, 0, ts, "sweep", "", quiet.brokers, {}, figures, figures, even, even, data, (), (), "", "")
+    return Round(quiet.cluster, 0, 0, ts, "sweep", "", quiet.brokers, {}, figures, figures, even, even, data, (), skips, "", "")
 
 
 def _placed(command: Command, record: Round) -> Command:

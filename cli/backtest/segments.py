@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cli.backtest.asking import leading
 from sinks.columnar import KINDS
 from sinks.columnar_reading import Block
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundle_loads import Ints
 from strategies.engine import EngineSettings
 from strategies.model import Sweep
 from strategies.shedding.quiet import Bools
 
 REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
-#: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
-USED, LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,3 @@ def _timely(block: Block, rows: Ints, passes: tuple[Ints, Ints], known: Known, s
     digests = block.digests[rows[:count]]
     fresh = digests != np.vstack((known.digests[None, :], digests[:-1]))
     return Regular(rows[:count], ends[:count], sweeps[:count], now[:count], fresh)
-
-
-def figures_of(block: Block, regular: Regular) -> Floats:
-    """float64[rounds, brokers, 18]."""
-    return np.asarray(block.figures[regular.rows])
-
-
-def leading(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
-    """How many are true before the first that is not."""
-    return len(good) if good.all() else int(good.argmin())

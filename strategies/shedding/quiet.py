@@ -5,20 +5,23 @@ Only back-tests ask. A strategy that is not known here is asked round by round.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import fsum
 
 import numpy as np
 
 from strategies.bundle_loads import Floats
+from strategies.model import BrokerMemory, Memory
 from strategies.shedding.contract import Shedder
 from strategies.shedding.overload import OverloadShedder
+from strategies.shedding.recall import with_ewmas
 from strategies.shedding.threshold import ThresholdShedder
 
 Bools = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-#: `usages`: float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; `ewmas`: float64[brokers], NaN for none.
-#: Answers how many rounds from the first on are quiet, and the averages after them.
-QuietRounds = Callable[[Floats, Bools, Floats], tuple[int, Floats]]
+#: Of brokers by name, `usages`: float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; what was remembered.
+#: Answers how many rounds from the first on are quiet, and what is remembered after them.
+QuietRounds = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
+_NOTHING = BrokerMemory()
 
 
 def quiet_rounds(shedder: Shedder) -> QuietRounds | None:
@@ -33,9 +36,9 @@ def quiet_rounds(shedder: Shedder) -> QuietRounds | None:
 def _below(limit: float) -> QuietRounds:
     """Nobody is overloaded; nothing is remembered."""
 
-    def overload(usages: Floats, fresh: Bools, ewmas: Floats) -> tuple[int, Floats]:
+    def overload(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
         hot = ~(usages < limit).all(axis=1)
-        return int(hot.argmax()) if hot.any() else len(usages), ewmas
+        return int(hot.argmax()) if hot.any() else len(usages), memory
 
     return overload
 
@@ -43,15 +46,17 @@ def _below(limit: float) -> QuietRounds:
 def _near_the_mean(rule: ThresholdShedder) -> QuietRounds:
     """Nobody is far above the mean, neither by average nor now; averages go on."""
 
-    def threshold(usages: Floats, fresh: Bools, ewmas: Floats) -> tuple[int, Floats]:
+    def threshold(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
         weight, distance = rule.settings.history, rule.settings.threshold_percent / 100
-        for number, (usage, new) in enumerate(zip(usages, fresh, strict=True)):
+        kept = [memory.brokers.get(name, _NOTHING).ewma for name in names]
+        ewmas, count = np.array([np.nan if ewma is None else ewma for ewma in kept]), 0
+        for usage, new in zip(usages, fresh, strict=True):
             unknown = np.isnan(ewmas)
             after = np.where(unknown, usage, np.where(new, ewmas * weight + (1 - weight) * usage, ewmas))
             mean, mean_usage = fsum(after.tolist()) / len(after), fsum(usage.tolist()) / len(usage)
             if mean > 0 and bool(((after >= mean + distance) & (usage >= mean_usage + distance)).any()):
-                return number, ewmas
-            ewmas = after
-        return len(usages), ewmas
+                break
+            ewmas, count = after, count + 1
+        return count, with_ewmas(memory, dict(zip(names, ewmas.tolist(), strict=True))) if count else memory
 
     return threshold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -26,13 +27,18 @@ from strategies.settings import RoundSettings
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.overload_rule import OverloadSettings
 from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.transfer_rule import TransferSettings
+from strategies.splitting.limits import SplitSettings
 from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
 
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet rounds again.
 ROUND = RoundSettings(cool_down_ms=600_000)
 THRESHOLD = EngineSettings(strategy="threshold", shedding=ThresholdSettings(threshold_percent=8.0, history=0.5), round=ROUND)
+AVG = EngineSettings(strategy="avg", shedding=AvgSettings(low_threshold=8.0, hit_count_low=3), round=ROUND)
 OVERLOAD = EngineSettings(strategy="overload", shedding=OverloadSettings(threshold_percent=45.0), round=ROUND)
+UNIFORM = EngineSettings(strategy="uniform", round=ROUND)
+TRANSFER = EngineSettings(strategy="transfer", shedding=TransferSettings(target_std=0.05), round=ROUND)
 RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
 
 
@@ -101,7 +107,7 @@ def test_every_row_is_that_of_the_plain_loop(tmp_path: Path) -> None:
     assert folded(path, THRESHOLD, leap=False)[0] == plain(lines, THRESHOLD)
 
 
-@pytest.mark.parametrize("settings", [THRESHOLD, OVERLOAD], ids=lambda settings: settings.strategy)
+@pytest.mark.parametrize("settings", [THRESHOLD, OVERLOAD, AVG, UNIFORM, TRANSFER], ids=lambda settings: settings.strategy)
 def test_rounds_that_are_passed_over_change_no_row_and_no_state(tmp_path: Path, settings: EngineSettings) -> None:
     lines, path = recorded(tmp_path, an_hour())
     every = plain(lines, settings)
@@ -131,9 +137,9 @@ def test_recordings_of_real_clusters_decide_the_same(tmp_path: Path, recording: 
     assert len(rows) == len(every) - passed
 
 
-def test_a_strategy_that_cannot_be_foreseen_is_asked_every_round(tmp_path: Path) -> None:
+def test_where_every_round_looks_into_tables_none_is_passed_over(tmp_path: Path) -> None:
     lines, path = recorded(tmp_path, an_hour())
-    settings = EngineSettings(strategy="avg", shedding=AvgSettings(low_threshold=5.0, hit_count_low=2))
+    settings = replace(THRESHOLD, splitting=SplitSettings(enabled=True))
     rows, passed, _ = folded(path, settings, leap=True)
     assert passed == 0
     assert rows == plain(lines, settings)

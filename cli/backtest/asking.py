@@ -1,0 +1,162 @@
+"""Which of many rounds decide nothing: found on whole columns where a rule allows it, else by asking the strategy itself.
+
+A strategy is asked without the tables of bundles, which take nearly all of the time to make. As a decision names a bundle, and tables are
+the only place where their names are, a round that reads no table decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sinks.columnar_reading import figures_of
+from strategies.bundle_loads import Floats, Ints
+from strategies.engine import EngineSettings, placement_of, rules_of
+from strategies.model import BrokerMemory, Memory, Skip
+from strategies.round import judge
+from strategies.round_input import RoundInput
+from strategies.shedding.quiet import Bools, quiet_rounds
+from strategies.shedding.registry import shedder
+from strategies.state import ClusterState
+from strategies.store import BrokerState
+from strategies.usage import usages_of
+
+#: Placements whose memory does not change in a round that places nothing.
+_NO_MEMORY = ("least_long_term_rate", "avg", "none")
+#: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
+_USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
+_NOTHING = BrokerMemory()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A cluster right after a round, nothing under way. `brokers`: by name, as they were; `sampled_…`: the newest sample of each."""
+
+    cluster: str
+    state: ClusterState
+    brokers: tuple[BrokerState, ...]
+    memory: Memory
+    round: int
+    sampled_at: Ints
+    sampled_round: Ints
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Rounds in a row. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`: whether each is a new sample."""
+
+    now_ms: Ints
+    ts: Ints
+    figures: Floats
+    fresh: Bools
+
+
+@dataclass(frozen=True)
+class Found:
+    """So many rounds from the first on decide nothing; usage float64[rounds, brokers], why (if asked), and what is remembered then."""
+
+    count: int
+    usage: Floats
+    skips: tuple[tuple[Skip, ...], ...]
+    memory: Memory
+
+
+class _TableWanted(Exception):
+    """The strategy looks into a table, which is not there."""
+
+
+class Asking:
+    """Holds settings only."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        """Raises SettingsError for settings nobody knows."""
+        self._settings, self._rules = settings, rules_of(settings)
+        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
+        on_columns = settings.mode == "fixed" and placement_of(settings)[0] in _NO_MEMORY
+        self._on_columns = quiet_rounds(self._shedder) if on_columns else None
+        advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
+        #: A broker above this gets advice about its hottest bundle, which only the engine can give.
+        self._advised = advised
+        #: Splits look into every table, and columns know nothing of brokers that are left out.
+        self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
+
+    def quiet(self, before: Standing, rounds: Rounds) -> Found:
+        """How many of the rounds, from the first on, decide nothing."""
+        usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
+        count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
+        if self._on_columns is None:
+            return self._asked(before, rounds, usage[:count])
+        names = [one.broker for one in before.brokers]
+        count, memory = self._on_columns(names, usage[:count], rounds.fresh[:count], before.memory)
+        return Found(count, usage[:count], ((),) * count, memory)
+
+    def _asked(self, before: Standing, rounds: Rounds, usage: Floats) -> Found:
+        standing, skips = _States(before), list[tuple[Skip, ...]]()
+        for number in range(len(usage)):
+            brokers = standing.after(rounds, number)
+            given = RoundInput(
+                cluster=before.cluster,
+                number=before.round + number + 1,
+                now_ms=int(rounds.now_ms[number]),
+                closed_by="sweep",
+                brokers=brokers,
+                missing={},
+                read_table=_no_table,
+                cooling=before.state.cooling,
+                in_flight={},
+                gained={},
+                memory=standing.memory.cluster,
+                policies=before.state.policies,
+            )
+            try:
+                shedding = judge(given, self._shedder, self._rules).shedding
+            except _TableWanted:
+                break
+            assert not shedding.decisions
+            standing.memory = Memory(shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={}))
+            skips.append(shedding.skips)
+        return Found(len(skips), usage[: len(skips)], tuple(skips), standing.memory)
+
+
+class _States:
+    """The brokers round by round, in order of first appearance, with no more of them than a round looks at without a table."""
+
+    def __init__(self, before: Standing) -> None:
+        self.memory = before.memory
+        self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
+        self._round = before.round
+        self._sampled_at, self._sampled_round = before.sampled_at.tolist(), before.sampled_round.tolist()
+
+    def after(self, rounds: Rounds, number: int) -> tuple[BrokerState, ...]:
+        """After the reports of a round; rounds come in order."""
+        ts, round_ = rounds.ts[number].tolist(), self._round + number + 1
+        for column in np.flatnonzero(rounds.fresh[number]).tolist():
+            self._sampled_at[column], self._sampled_round[column] = ts[column], round_
+        figures, remembered = figures_of(rounds.figures[number]), self.memory.brokers
+        return tuple(
+            BrokerState(
+                one.broker,
+                one.order,
+                ts[column],
+                round_,
+                ts[column],
+                self._sampled_at[column],
+                self._sampled_round[column],
+                one.judged_after_ms,
+                "",
+                "",
+                figures[column],
+                remembered.get(one.broker, _NOTHING),
+            )
+            for column, one in self._brokers
+        )
+
+
+def leading(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    """How many are true before the first that is not."""
+    return len(good) if good.all() else int(good.argmin())
+
+
+def _no_table(broker: str) -> bytes:
+    raise _TableWanted(broker)

@@ -1,0 +1,85 @@
+"""On any recording, with any settings: rounds that a back-test passes over are those that decide nothing, and nothing else differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.backtest.open_loop import OpenLoop, Quiet
+from sinks.columnar_reading import Block, read_blocks
+from sinks.encoding import encode_command, encode_round
+from strategies.engine import EngineSettings
+from strategies.model import Command, Rejection, Round, Skip
+from strategies.store import InMemoryStore
+from tests.properties.legal import seeds
+from tests.properties.recordings import a_recording, any_engine
+
+STRATEGIES = ("avg", "threshold", "overload", "uniform", "transfer")
+strategies, lengths = st.sampled_from(STRATEGIES), st.integers(3, 80)
+
+
+@dataclass
+class Folded:
+    """What the engine said, rounds as bytes by their time; of rounds that were passed over, usage and whether it is even; and the state."""
+
+    commands: list[bytes] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    rounds: dict[int, Round] = field(default_factory=dict)
+    passed: dict[int, tuple[dict[str, float], bool]] = field(default_factory=dict)
+    state: object = None
+
+
+def fold(blocks: list[Block], settings: EngineSettings, *, leap: bool) -> Folded:
+    loop, folded = OpenLoop(settings, leap=leap), Folded()
+    for happened in loop.fold(blocks):
+        if isinstance(happened, Quiet):
+            for number, ts in enumerate(happened.times_ms.tolist()):
+                usage = dict(zip(happened.brokers, happened.usage[number].tolist(), strict=True))
+                folded.passed[ts] = usage, _is_even(happened.skips[number])
+        else:
+            folded.commands += [encode_command(event) for event in happened if isinstance(event, Command)]
+            folded.rejected += [event.text for event in happened if isinstance(event, Rejection)]
+            folded.rounds |= {event.ts: event for event in happened if isinstance(event, Round)}
+    folded.state = everything(loop.store("c"))
+    return folded
+
+
+def _is_even(skips: tuple[Skip, ...]) -> bool:
+    return any(skip.subject == "cluster" and skip.code == "even" for skip in skips)
+
+
+def everything(store: InMemoryStore) -> object:
+    """But for what is only forgotten when the next round closes."""
+    brokers = sorted(store.brokers(), key=lambda one: one.broker)
+    state = store.get_cluster()
+    kept = state.clock, state.round, state.round_at_ms, state.sweep_at_ms, state.memory, state.live, state.reported, state.in_flight
+    return brokers, [store.get_table(one.broker) for one in brokers], kept, state.missing, state.policies, state.joined
+
+
+@given(strategies, seeds, seeds, lengths, st.integers(1, 400))
+def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: str, seed: int, other: int, passes: int, cut: int) -> None:
+    settings = any_engine(strategy, other)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        a_recording(path, seed, passes)
+        (block,) = read_blocks(path)
+        blocks = [part for part in (block.between(0, min(cut, len(block))), block.between(min(cut, len(block)), len(block))) if len(part)]
+        leaping, step_by_step = fold(blocks, settings, leap=True), fold([block], settings, leap=False)
+    assert not step_by_step.passed
+    assert leaping.commands == step_by_step.commands
+    assert leaping.rejected == step_by_step.rejected
+    assert leaping.rounds.keys() | leaping.passed.keys() == step_by_step.rounds.keys()
+    assert not leaping.rounds.keys() & leaping.passed.keys()
+    for ts, record in step_by_step.rounds.items():
+        if ts in leaping.rounds:
+            assert encode_round(leaping.rounds[ts]) == encode_round(record)
+        else:
+            usage, is_even = leaping.passed[ts]
+            assert record.usage == usage
+            assert not record.commands
+            assert is_even == _is_even(record.skips) or strategy != "uniform"
+    assert leaping.state == step_by_step.state
