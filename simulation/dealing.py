@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from simulation.fleet import Fleet
 from simulation.noise import Stream
-from simulation.scenarios.form import Start
+from simulation.scenarios.form import Scenario, Start
 from strategies.bundle_loads import Floats, Ints
 
 
-def deal(start: Start, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
-    """int64[bundles]: the broker of each; `traffic`: float64[4 or more, bundles]. Only brokers that are there at minute 0 get any."""
+def deal(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
+    """int64[bundles]: the broker of each; `traffic`: float64[4 or more, bundles]. Only brokers that are there at minute 0 get any.
+
+    A bundle goes to a broker on which the isolation policies allow its namespace.
+    """
     there = np.flatnonzero(fleet.joins_s == 0)
-    count = traffic.shape[1]
-    if start.deal == "random":
-        return np.asarray(there[(stream.uniform(count) * len(there)).astype(np.int64)], dtype=np.int64)
-    if start.deal == "even":
-        order = np.argsort(stream.uniform(count), kind="stable")
-        owner = np.empty(count, dtype=np.int64)
-        owner[order] = there[np.arange(count) % len(there)]
-        return owner
-    return _as_told(start, traffic, fleet, there)
+    homes = _homes(scenario, there)
+    match scenario.start.deal:
+        case "random":
+            places = stream.uniform(scenario.bundles).tolist()
+            return np.array([home[int(place * len(home))] for home, place in zip(homes, places, strict=True)], dtype=np.int64)
+        case "even":
+            return _in_turn(homes, np.argsort(stream.uniform(scenario.bundles), kind="stable"))
+        case "traffic" | "usage":
+            return _as_told(scenario.start, traffic, fleet, there, homes)
 
 
-def _as_told(start: Start, traffic: Floats, fleet: Fleet, there: Ints) -> Ints:
-    """The largest bundle first, always to the broker that is furthest below what it should carry."""
+def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
+    """For every bundle the brokers that may serve it."""
+    names = scenario.broker_names
+    found: list[Ints] = []
+    for namespace, rows in scenario.places.items():
+        allowed = set(scenario.allowed_at_first(namespace))
+        found += [np.array([broker for broker in there.tolist() if names[broker] in allowed], dtype=np.int64)] * len(rows)
+    return found
+
+
+def _in_turn(homes: list[Ints], order: Ints) -> Ints:
+    """Bundles that may go to the same brokers go to one after the other."""
+    turns: Counter[bytes] = Counter()
+    owner = np.empty(len(order), dtype=np.int64)
+    for row in order.tolist():
+        home = homes[row]
+        owner[row] = home[turns[home.tobytes()] % len(home)]
+        turns[home.tobytes()] += 1
+    return owner
+
+
+def _as_told(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: list[Ints]) -> Ints:
+    """The largest bundle first, always to the broker that is furthest below what it should carry, of those that may serve it."""
     shares = np.array(start.shares, dtype=np.float64)
     messages, data = traffic[0] + traffic[1], traffic[2] + traffic[3]
     if start.deal == "traffic":
@@ -36,10 +62,11 @@ def _as_told(start: Start, traffic: Floats, fleet: Fleet, there: Ints) -> Ints:
         # What each should carry over its idle usage, in the currency of an average broker, scaled so that all traffic finds a place.
         carried = np.maximum(shares - fleet.idle[there], 0.0) * (message.mean() + byte.mean()) / (message + byte)
         wanted = carried / carried.sum() * size.sum()
-    missing = wanted.copy()
+    missing = np.zeros(len(fleet.names))
+    missing[there] = wanted
     owner = np.empty(len(size), dtype=np.int64)
     for row in np.argsort(-size, kind="stable").tolist():
-        target = int(missing.argmax())
+        target = int(homes[row][missing[homes[row]].argmax()])
         missing[target] -= size[row]
-        owner[row] = there[target]
+        owner[row] = target
     return owner

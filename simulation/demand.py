@@ -91,16 +91,17 @@ class Demand:
 def demand_of(scenario: Scenario, stream: Stream) -> Demand:
     """The traffic of a scenario; which partition falls on which bundle is drawn from `stream`."""
     topics = np.zeros(scenario.bundles, dtype=np.int64)
-    flows = [_flow(traffic, scenario.bundles, topics, stream) for traffic in scenario.traffic]
+    places = scenario.places
+    flows = [_flow(traffic, places[scenario.namespace_of(traffic)], topics, stream) for traffic in scenario.traffic]
     return Demand(flows, topics)
 
 
-def _flow(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Flow:
+def _flow(traffic: Traffic, place: range, topics: Ints, stream: Stream) -> Flow:
     message_bytes = stream.between(traffic.message_bytes)
     rate = stream.between(traffic.mib_in) * MIB / message_bytes
     phases = stream.uniform(2).tolist()
     before = topics.copy()
-    shares = _even(bundles, topics) if traffic.even else _by_chance(traffic, bundles, topics, stream)
+    shares = _even(place, topics) if traffic.even else _by_chance(traffic, place, topics, stream)
     calm = without_transients(traffic.wave), without_transients(traffic.consumers)
     return Flow(
         rate=shares * rate,
@@ -114,15 +115,18 @@ def _flow(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Flow:
     )
 
 
-def _even(bundles: int, topics: Ints) -> Floats:
-    topics += 1
-    return np.full(bundles, 1.0 / bundles)
+def _even(place: range, topics: Ints) -> Floats:
+    rows = slice(place.start, place.stop)
+    topics[rows] += 1
+    shares = np.zeros(len(topics))
+    shares[rows] = 1.0 / len(place)
+    return shares
 
 
-def _by_chance(traffic: Traffic, bundles: int, topics: Ints, stream: Stream) -> Floats:
-    """float64[bundles]: shares that sum to 1. A topic's hash is as good as chance."""
+def _by_chance(traffic: Traffic, place: range, topics: Ints, stream: Stream) -> Floats:
+    """float64[bundles]: shares that sum to 1, all among the bundles of `place`. A topic's hash is as good as chance."""
     partitions = stream.whole(traffic.partitions)
     weights = 1.0 + (traffic.skew - 1.0) * stream.uniform(partitions)
-    rows = (stream.uniform(partitions) * bundles).astype(np.int64)
-    topics += np.bincount(rows, minlength=bundles)
-    return np.asarray(np.bincount(rows, weights / weights.sum(), minlength=bundles), dtype=np.float64)
+    rows = (stream.uniform(partitions) * len(place)).astype(np.int64) + place.start
+    topics += np.bincount(rows, minlength=len(topics))
+    return np.asarray(np.bincount(rows, weights / weights.sum(), minlength=len(topics)), dtype=np.float64)

@@ -120,7 +120,11 @@ class Dispatching:
     def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
         self._period_s = period_s
         self._settings, self._fleet, self._demand = DispatchSettings(limiter=scenario.dispatch_limiter), fleet, demand
-        self._rules = [_rule(traffic.dispatch, traffic.fan_out, fleet.dispatch) for traffic in scenario.traffic]
+        of_namespace = {namespace.name: namespace.dispatch for namespace in scenario.namespaces}
+        self._rules = [
+            _rule(traffic.dispatch, of_namespace[scenario.namespace_of(traffic)], traffic.fan_out, fleet.dispatch)
+            for traffic in scenario.traffic
+        ]
         self._broker_sure = np.array([_sure(rates.of("broker")) for rates in fleet.dispatch]).T
         self._brokers: dict[int, Gate] = {}
         self._gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
@@ -249,10 +253,10 @@ def _look(broker: Gate, alike: Sequence[_Alike], looks: range) -> None:
         broker.charge(messages * part, data * part, now_ns)
 
 
-def _rule(told: TopicDispatch, fan_out: float, brokers: Sequence[BrokerRates]) -> _Rule:
+def _rule(told: TopicDispatch, namespace: TopicDispatch, fan_out: float, brokers: Sequence[BrokerRates]) -> _Rule:
     policies: dict[Scope, RatePolicies] = {
-        "topic": RatePolicies(topic=rate_of(told.topic)),
-        "subscription": RatePolicies(topic=rate_of(told.subscription)),
+        "topic": RatePolicies(topic=rate_of(told.topic), namespace=rate_of(namespace.topic)),
+        "subscription": RatePolicies(topic=rate_of(told.subscription), namespace=rate_of(namespace.subscription)),
     }
     scopes: tuple[Scope, Scope] = ("topic", "subscription")
     sure = [[bound for scope in scopes for bound in _sure(effective(scope, policies[scope], broker))] for broker in brokers]

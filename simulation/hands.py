@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulation.leader import Leader
 from simulation.possession import NOBODY
 from simulation.world import World
+from strategies.filters.contract import namespace_of
 from strategies.model import Command, Outcome, OutcomeStatus
 from strategies.splitting.hashing import parse_bundle
 
@@ -69,7 +71,7 @@ class Hands:
         staying = [name for name, number in self._numbers.items() if world.present[number]]
         rows = [(row, world.fleet.names[broker]) for broker in gone for row in world.rows_of(broker).tolist()]
         rows.sort(key=lambda pair: world.names[pair[0]])
-        chosen = self._leader.places([(world.names[row], source) for row, source in rows], staying)
+        chosen = self._leader.places([(world.names[row], source) for row, source in rows], staying, self._served())
         wait = DEAD_AFTER_S if killed else 0.0
         return [self._placed(row, source, where, now_s, wait) for (row, source), where in zip(rows, chosen, strict=True)]
 
@@ -101,7 +103,7 @@ class Hands:
         if destination is None:
             there = [name for name, number in self._numbers.items() if self._world.present[number]]
             others = [name for name in there if self._returns or name != command.source]
-            destination = self._leader.places([(command.bundle, command.source)], others)[0]
+            destination = self._leader.places([(command.bundle, command.source)], others, self._served(row))[0]
         if destination is None:
             return self._failed(command, "failed", "nobody can take the bundle", owner, clock), clock
         took = self._world.clients.between(TOOK_S)
@@ -134,6 +136,15 @@ class Hands:
         if destination is not None and not (destination in self._numbers and self._world.present[self._numbers[destination]]):
             return "refused", f"{destination} is not there"
         return None
+
+    def _served(self, wanted: int | None = None) -> dict[str, Counter[str]]:
+        """Broker → namespace → bundles of it, but the wanted one; nothing where no placement asks for it."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in self._numbers}
+        if self._leader.counts_namespaces:
+            for row, owner in enumerate(self._world.possession.owner.tolist()):
+                if row != wanted and owner != NOBODY:
+                    found[self._world.fleet.names[owner]][namespace_of(self._world.names[row])] += 1
+        return found
 
     def _row(self, bundle: str) -> int:
         try:

@@ -6,13 +6,17 @@ counts for the next one but through the placement's own memory, as in Java; in f
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from strategies.averages import unpack_history
 from strategies.bundle_loads import BundleLoads, no_bundles
 from strategies.engine import EngineSettings, placement_of
-from strategies.filters.contract import namespace_of
+from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
+from strategies.filters.contract import namespace_of, remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BrokerMemory, Memory
@@ -27,7 +31,7 @@ NO_POLICIES = PoliciesView()
 
 
 class Leader:
-    """Places bundles; reads and writes the same memory as the rounds do. Of all filters it knows the isolation policies."""
+    """Places bundles; reads and writes the same memory as the rounds do. Of all filters it knows isolation and anti-affinity."""
 
     def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore, policies: PoliciesView = NO_POLICIES) -> None:
         name, placing = placement_of(settings)
@@ -35,8 +39,19 @@ class Leader:
         self._settings, self._cluster, self._store, self._policies = settings, cluster, store, policies
         self._lookups = 0
 
-    def places(self, wanted: list[tuple[str, str]], candidates: list[str]) -> list[str | None]:
-        """A broker for each (bundle, broker it was on), one after the other; None where nobody can be named."""
+    @property
+    def counts_namespaces(self) -> bool:
+        """Whether it has to know who serves what."""
+        return bool(self._policies.groups)
+
+    def places(
+        self, wanted: list[tuple[str, str]], candidates: list[str], served: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    ) -> list[str | None]:
+        """A broker for each (bundle, broker it was on), one after the other; None where nobody can be named.
+
+        `served`: broker → namespace → bundles of it, without those that are wanted; asked for only where `counts_namespaces`.
+        """
+        counted = {broker: Counter(served.get(broker, {})) for broker in candidates}
         known = sorted(self._store.brokers(), key=lambda state: state.order)
         ledger = Ledger([_load(state, self._store) for state in known], self._settings.weights)
         cluster = self._store.get_cluster()
@@ -45,16 +60,27 @@ class Leader:
         for bundle, source in wanted:
             averages = ledger.averages(bundle, source)
             self._lookups += 1
-            refused = isolated(self._policies, namespace_of(bundle), candidates, non_persistent=False)
-            allowed = [name for name in candidates if name not in refused]
+            allowed = self._allowed(namespace_of(bundle), candidates, counted)
             asked = {name: ledger.candidate(name) for name in allowed if ledger.candidate(name) is not None}
             found = self._placer.place(Request(bundle, averages, asked, seed_of(self._cluster, -self._lookups, bundle)), memory)
             memory = found.memory
             chosen.append(found.chosen)
+            if found.chosen is not None:
+                counted[found.chosen][namespace_of(bundle)] += 1
             if self._settings.mode == "fixed" and found.chosen is not None:
                 ledger.count(Move(bundle, source, found.chosen, averages))
         self._remember(memory, known)
         return chosen
+
+    def _allowed(self, namespace: str, candidates: list[str], served: Mapping[str, Counts]) -> tuple[str, ...]:
+        """Those that isolation allows, and of them those with the least of the namespace's anti-affinity group."""
+        allowed = remaining(candidates, isolated(self._policies, namespace, candidates, non_persistent=False))
+        members = group_members(self._policies.groups, namespace)
+        if not members:
+            return allowed
+        counts = namespaces_served(members, allowed, served.__getitem__)
+        domains = self._policies.domains if self._settings.filters.failure_domains and self._policies.domains else None
+        return remaining(allowed, anti_affine(allowed, counts, domains))
 
     def _remember(self, memory: Memory, known: list[BrokerState]) -> None:
         nothing = BrokerMemory()

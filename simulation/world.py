@@ -19,7 +19,6 @@ from strategies.splitting.hashing import KeyRange, initial_boundaries, parse_bun
 
 #: Statistics period of a stock broker (statsUpdateFrequencyInSecs), which is also how often its CPU is measured.
 PERIOD_S = 60.0
-NAMESPACE = "public/simulated"
 _FULL = 100.0
 
 
@@ -40,8 +39,8 @@ class World:
         count = len(self.fleet.names)
         begin, end = np.full(count, -PERIOD_S), np.zeros(count)
         first = self.demand.between(begin, end, np.zeros(scenario.bundles, dtype=np.int64))
-        self.possession = Possession(deal(scenario.start, first, self.fleet, chance["deal"]))
-        self.names = list(_names(scenario.bundles))
+        self.possession = Possession(deal(scenario, first, self.fleet, chance["deal"]))
+        self.names = [name for namespace, rows in scenario.places.items() for name in _names(namespace, len(rows))]
         #: Brokers do not measure at the same moment: so long before a round each of them did.
         self.lag_s = chance["phase"].uniform(count) * (PERIOD_S - 1.0)
         self._noise, self.clients = chance["noise"], chance["client"]
@@ -168,6 +167,6 @@ class World:
         return np.stack([np.bincount(owner, column, minlength=count) for column in traffic])
 
 
-def _names(bundles: int) -> Sequence[str]:
+def _names(namespace: str, bundles: int) -> Sequence[str]:
     bounds = initial_boundaries(bundles)
-    return [f"{NAMESPACE}/{KeyRange(low, high)}" for low, high in pairwise(bounds)]
+    return [f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(bounds)]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from strategies.filters.contract import remaining
+from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 
 Positive = Annotated[float, Field(gt=0)]
@@ -141,13 +144,22 @@ class Trace(Form):
 Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
+class Namespace(Form):
+    """A namespace, its share of all bundles, and the dispatch limits of its policies. Every entry of `traffic` belongs to one."""
+
+    name: Annotated[str, Field(pattern=r"^[-=:.\w]+/[-=:.\w]+$")]
+    share: Positive = 1
+    dispatch: TopicDispatch = TopicDispatch()
+
+
 class Traffic(Form):
-    """Topics that are alike. Partitions fall on bundles by chance, or on each bundle alike (`even`).
+    """Topics that are alike. Partitions fall on bundles of their namespace by chance, or on each of these alike (`even`).
 
     `fan_out`: how often every message is read; a subscription each, the last one in part. `dispatch`: limits of the topic policies.
     """
 
     name: str
+    namespace: str | None = None
     mib_in: Drawn
     message_bytes: Drawn = 1024
     fan_out: NotNegative = 1
@@ -236,6 +248,8 @@ class Scenario(Form):
     machines: dict[str, Machine] = Field(default_factory=dict)
     noise: Noise = Noise()
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
+    #: Which share all bundles in the order of the file.
+    namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (Namespace(name="public/simulated"),)
     traffic: Annotated[tuple[Traffic, ...], Field(min_length=1)]
     start: Start = Start()
     happenings: tuple[Happening, ...] = ()
@@ -257,7 +271,7 @@ class Scenario(Form):
     from_minute: Minute = 0
     #: Nothing lasting is wrong: every unload is one too many.
     calm: bool = False
-    #: Isolation policies, anti-affinity groups and the like, as collectors tell them; all bundles are in namespace public/simulated.
+    #: Isolation policies, anti-affinity groups and the like, as collectors tell them. Bundles begin where isolation allows.
     policies: dict[str, Any] = Field(default_factory=dict)
     #: Which properties strategies are rated by here.
     rates: tuple[Property, ...] = ()
@@ -280,6 +294,39 @@ class Scenario(Form):
             count += len(names)
         return tuple(groups)
 
+    @property
+    def places(self) -> dict[str, range]:
+        """Namespace → its bundles by number, one namespace after the other."""
+        sums = [0.0, *accumulate(namespace.share for namespace in self.namespaces)]
+        edges = [*(int(self.bundles * part / sums[-1]) for part in sums[:-1]), self.bundles]
+        return {namespace.name: range(*pair) for namespace, pair in zip(self.namespaces, pairwise(edges), strict=True)}
+
+    def namespace_of(self, traffic: Traffic) -> str:
+        """Where these topics are: where they say, or in the only namespace there is."""
+        return traffic.namespace or self.namespaces[0].name
+
+    def allowed_at_first(self, namespace: str) -> tuple[str, ...]:
+        """The brokers of minute 0 on which the isolation policies let a namespace begin."""
+        groups = zip(self.brokers, self.names_of_groups, strict=True)
+        there = [name for group, names in groups if not group.joins for name in names]
+        return remaining(there, isolated(read_policies(json.dumps(self.policies)), namespace, there))
+
+    @model_validator(mode="after")
+    def _homes(self) -> Self:
+        """Every flow is in a namespace that has bundles and may be served by somebody."""
+        places = self.places
+        if len(places) != len(self.namespaces):
+            raise ValueError("two namespaces have the same name")
+        for number, flow in enumerate(self.traffic, 1):
+            if flow.namespace is None and len(places) > 1:
+                raise ValueError(f"traffic[{number}]: say in which namespace: {', '.join(places)}")
+            if self.namespace_of(flow) not in places:
+                raise ValueError(f"traffic[{number}]: no namespace {flow.namespace!r}; there are {', '.join(places)}")
+        for namespace, rows in places.items():
+            if not rows:
+                raise ValueError(f"namespaces: {self.bundles} bundles leave none for {namespace}; raise bundles or its share")
+        return self
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         names = self.broker_names
@@ -299,4 +346,7 @@ class Scenario(Form):
             raise ValueError(f"start.shares: {len(self.start.shares)} figures for {first} brokers")
         if first == 0:
             raise ValueError("brokers: somebody has to be there at minute 0")
+        homeless = [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
+        if homeless:
+            raise ValueError(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name one that is there")
         return self
