@@ -82,6 +82,16 @@ class _Part:
         return traffic[first:last], starts[self.begin : self.end + 1] - first
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """In memory."""
+
+    traffic: tuple[Floats, Ints]
+
+    def read(self) -> tuple[Floats, Ints]:
+        return self.traffic
+
+
 @dataclass(frozen=True)
 class Block:
     """Records of one row group as columns; row i of every array is the i-th record.
@@ -109,6 +119,10 @@ class Block:
     def traffic(self) -> tuple[Floats, Ints]:
         """As `TrafficColumn.read` gives it; read when first asked for."""
         return self.column.read()
+
+    def loaded(self) -> Block:
+        """The same with its traffic in memory, for whoever reads it several times or in parts."""
+        return self if isinstance(self.column, _Loaded) else replace(self, column=_Loaded(self.traffic))
 
     def figures_of(self, row: int) -> Figures:
         """A load report's figures of its broker."""

@@ -6,7 +6,7 @@ move (`strategies.estimate`). A broker that has gone gives its bundles back to w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -25,10 +25,21 @@ _IN, _OUT, _COUNT = 12, 13, 14
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Bundles that a report has too many (`gives`) or that come from another report of the same pass (`row`); positions in their lists."""
+    """Bundles that a report has too many or that come from another report of the same pass (`column`); positions in their lists."""
 
-    row: int
+    column: int
     positions: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Passes with the same reports of the same bundles in the same order. `rows`: int64[passes, reports].
+
+    `changes`: column of a report → what is different about it; a part of its own column is what it gives away.
+    """
+
+    rows: Ints
+    changes: Mapping[int, list[_Part]]
 
 
 @dataclass(frozen=True)
@@ -40,28 +51,23 @@ class Reassigned:
 
     def made(self) -> Block:
         """The block as it would have been; the very same one where nothing is elsewhere."""
-        changes = self._changes
-        if not changes:
+        changed = [alike for alike in self._alike if alike.changes]
+        if not changed:
             return self.block
         block = self.block
-        traffic, starts = block.traffic
         figures, digests, bundles, counts = block.figures.copy(), block.digests.copy(), block.bundles.copy(), block.counts.copy()
-        names, numbers = dict[str, int](), dict[str, int]()
-        for row, parts in changes.items():
-            for part in parts:
-                self._burden(figures, row, part, traffic, starts)
-            seen = b"".join(int(block.digests[part.row]).to_bytes(8, "little") + part.positions.tobytes() for part in parts)
-            own = int(block.digests[row]).to_bytes(8, "little")
-            digests[row] = int.from_bytes(blake2b(own + seen, digest_size=8).digest(), "little")
-            bundles[row] = len(block.texts["bundles"]) + names.setdefault(self._joined(row, parts, "bundles"), len(names))
-            counts[row] = len(block.texts["bundle_counts"]) + numbers.setdefault(self._joined(row, parts, "bundle_counts"), len(numbers))
-        texts = {
-            **block.texts,
-            "bundles": (*block.texts["bundles"], *names),
-            "bundle_counts": (*block.texts["bundle_counts"], *numbers),
-        }
-        column = _Moved(block.column, changes)
-        return replace(block, column=column, texts=texts, figures=figures, digests=digests, bundles=bundles, counts=counts)
+        names, numbers = _Texts(block.texts["bundles"]), _Texts(block.texts["bundle_counts"])
+        for alike in changed:
+            for column, parts in alike.changes.items():
+                rows = alike.rows[:, column]
+                for part in parts:
+                    self._burden(figures, rows, alike.rows[:, part.column], part, takes=part.column != column)
+                digests[rows] = self._digests(alike, column, parts)
+                bundles[rows] = names.codes(block.bundles, alike, column, parts)
+                counts[rows] = numbers.codes(block.counts, alike, column, parts)
+        texts = {**block.texts, "bundles": names.every, "bundle_counts": numbers.every}
+        column_ = _Moved(block.column, changed)
+        return replace(block, column=column_, texts=texts, figures=figures, digests=digests, bundles=bundles, counts=counts)
 
     def throughput(self, bundle: str, row: int) -> float:
         """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if nobody reported it."""
@@ -73,26 +79,37 @@ class Reassigned:
         return float("nan")
 
     @cached_property
-    def _changes(self) -> dict[int, list[_Part]]:
-        """Row of a report → what is different about it; a part of its own row is what it gives away."""
-        block, changes = self.block, dict[int, list[_Part]]()
-        if not self.owners:
-            return changes
-        for rows in self._rows_of_pass.values():
-            for broker, row in rows.items():
-                taken: dict[str, list[int]] = {}
-                for bundle, position in self._displaced(row):
-                    owner = self.owners[bundle]
-                    if owner != broker and owner in rows:
-                        taken.setdefault(owner, []).append(position)
-                if not taken:
-                    continue
-                gone = np.array(sorted(position for positions in taken.values() for position in positions), dtype=np.int64)
-                changes.setdefault(row, []).insert(0, _Part(row, gone))
-                for owner, positions in taken.items():
-                    changes.setdefault(rows[owner], []).append(_Part(row, np.array(positions, dtype=np.int64)))
-        assert all(block.kinds[row] == _REPORT for row in changes)
+    def _alike(self) -> list[_Alike]:
+        reports = self._reports
+        groups: dict[tuple[bytes, bytes], list[Ints]] = {}
+        ends = np.flatnonzero(np.diff(self._passes[reports])) + 1
+        for rows in np.split(reports, ends) if self.owners and len(reports) else ():
+            seen = self.block.brokers[rows].tobytes(), self.block.bundles[rows].tobytes()
+            groups.setdefault(seen, []).append(rows)
+        return [_Alike(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
+
+    def _changes(self, rows: Ints) -> dict[int, list[_Part]]:
+        """Of one pass; several reports of one broker: the newest counts."""
+        names, changes = self.block.texts["broker"], dict[int, list[_Part]]()
+        columns = {names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())}
+        for broker, column in columns.items():
+            taken: dict[str, list[int]] = {}
+            for bundle, position in self._displaced(int(rows[column])):
+                owner = self.owners[bundle]
+                if owner != broker and owner in columns:
+                    taken.setdefault(owner, []).append(position)
+            if not taken:
+                continue
+            gone = np.array(sorted(position for positions in taken.values() for position in positions), dtype=np.int64)
+            changes.setdefault(column, []).insert(0, _Part(column, gone))
+            for owner, positions in taken.items():
+                changes.setdefault(columns[owner], []).append(_Part(column, np.array(positions, dtype=np.int64)))
         return changes
+
+    @cached_property
+    def _reports(self) -> Ints:
+        """Reports with bundles."""
+        return np.flatnonzero((self.block.kinds == _REPORT) & (self.block.bundles >= 0))
 
     @cached_property
     def _passes(self) -> Ints:
@@ -103,8 +120,7 @@ class Reassigned:
     def _rows_of_pass(self) -> dict[int, dict[str, int]]:
         """Pass → broker → its newest report with bundles."""
         result: dict[int, dict[str, int]] = {}
-        reports = np.flatnonzero((self.block.kinds == _REPORT) & (self.block.bundles >= 0))
-        names = self.block.texts["broker"]
+        reports, names = self._reports, self.block.texts["broker"]
         for row, number, code in zip(reports.tolist(), self._passes[reports].tolist(), self.block.brokers[reports].tolist(), strict=True):
             result.setdefault(number, {})[names[code]] = row
         return result
@@ -131,28 +147,61 @@ class Reassigned:
     def _places_by_list(self) -> dict[int, dict[str, int]]:
         return {}
 
-    def _burden(self, figures: Floats, row: int, part: _Part, traffic: Floats, starts: Ints) -> None:
-        source = self.block.figures[part.row]
-        moved = traffic[int(starts[part.row]) + part.positions]
-        total = float(source[_IN] + source[_OUT])
-        sign = -1.0 if part.row == row else 1.0
-        figures[row, _COUNT] = max(0.0, figures[row, _COUNT] + sign * len(part.positions))
-        if total > 0:
-            share = min(1.0, float(moved[:, THROUGHPUT_IN].sum() + moved[:, THROUGHPUT_OUT].sum()) / total)
-            changed = figures[row, _FOLLOWING] + sign * share * source[_FOLLOWING]
-            figures[row, _FOLLOWING] = np.maximum(changed, 0.0)
+    def _burden(self, figures: Floats, rows: Ints, theirs: Ints, part: _Part, *, takes: bool) -> None:
+        """Puts the part's share of what `theirs` carry upon the reports `rows`, or takes it off them."""
+        source, sign = self.block.figures[theirs], 1.0 if takes else -1.0
+        traffic, starts = self.block.traffic
+        moved = traffic[starts[theirs][:, None] + part.positions]
+        total = source[:, _IN] + source[:, _OUT]
+        figures[rows, _COUNT] = np.maximum(0.0, figures[rows, _COUNT] + sign * len(part.positions))
+        busy = total > 0
+        amount = moved[busy][..., THROUGHPUT_IN].sum(axis=1) + moved[busy][..., THROUGHPUT_OUT].sum(axis=1)
+        share = np.fmin(1.0, amount / total[busy])
+        cells = rows[busy][:, None], _FOLLOWING
+        figures[cells] = np.maximum(figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0)
 
-    def _joined(self, row: int, parts: list[_Part], text: str) -> str:
-        """The lines of a report's list without what it gives away, and with what it takes."""
-        codes = self.block.bundles if text == "bundles" else self.block.counts
-        lines = [self.block.texts[text][codes[part.row]].split("\n") for part in parts]
-        away = {place for part in parts if part.row == row for place in part.positions.tolist()}
-        own = self.block.texts[text][codes[row]].split("\n") if self.block.texts[text][codes[row]] else []
-        kept = [line for place, line in enumerate(own) if place not in away]
-        for part, theirs in zip(parts, lines, strict=True):
-            if part.row != row:
-                kept += [theirs[place] for place in part.positions.tolist()]
-        return "\n".join(kept)
+    def _digests(self, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
+        """New ones, of the recorded digests and of what is different."""
+        digests = self.block.digests[alike.rows].astype("<u8")
+        seen = [digests[:, [column]]]
+        for part in parts:
+            seen += [digests[:, [part.column]], np.broadcast_to(part.positions.astype("<u8"), (len(digests), len(part.positions)))]
+        return [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little") for row in np.hstack(seen)]
+
+
+class _Texts:
+    """The lists of a block, one line per bundle, and those that moves made of them."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.every = texts
+        self._made: dict[str, int] = {}
+        self._split: dict[int, list[str]] = {}
+
+    def codes(self, codes: Ints, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
+        """Of a report in every pass: its list without what it gives away, and with what it takes. `codes`: of the recorded lists."""
+        seen = [tuple(row) for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()]
+        made = {row: self._code(self._joined(row, column, parts)) for row in dict.fromkeys(seen)}
+        return [made[row] for row in seen]
+
+    def _joined(self, seen: tuple[int, ...], column: int, parts: list[_Part]) -> str:
+        away = {place for part in parts if part.column == column for place in part.positions.tolist()}
+        lines = [line for place, line in enumerate(self._lines(seen[0])) if place not in away]
+        for part, code in zip(parts, seen[1:], strict=True):
+            if part.column != column:
+                theirs = self._lines(code)
+                lines += [theirs[place] for place in part.positions.tolist()]
+        return "\n".join(lines)
+
+    def _lines(self, code: int) -> list[str]:
+        if code not in self._split:
+            self._split[code] = self.every[code].split("\n") if self.every[code] else []
+        return self._split[code]
+
+    def _code(self, text: str) -> int:
+        if text not in self._made:
+            self._made[text] = len(self.every)
+            self.every = (*self.every, text)
+        return self._made[text]
 
 
 @dataclass(frozen=True)
@@ -160,17 +209,31 @@ class _Moved:
     """The traffic column with the same bundles taken from and added to the same reports."""
 
     column: Column
-    changes: Mapping[int, list[_Part]]
+    changed: Sequence[_Alike]
 
     def read(self) -> tuple[Floats, Ints]:
         traffic, starts = self.column.read()
-        parts = [traffic[begin:end] for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
-        made = list(parts)
-        for row, changed in self.changes.items():
-            own = parts[row]
-            for part in changed:
-                if part.row == row:
-                    own = np.delete(own, part.positions, axis=0)
-            made[row] = np.concatenate([own, *(parts[part.row][part.positions] for part in changed if part.row != row)])
-        lengths = np.array([len(part) for part in made])
-        return np.concatenate(made), np.concatenate(([0], np.cumsum(lengths)))
+        lengths = np.diff(starts)
+        lists = [(alike, column, _arranged(alike, column, lengths)) for alike in self.changed for column in alike.changes]
+        made = lengths.copy()
+        for alike, column, (places, _) in lists:
+            made[alike.rows[:, column]] = len(places)
+        after = np.concatenate(([0], np.cumsum(made)))
+        index = np.arange(after[-1]) + np.repeat(starts[:-1] - after[:-1], made)
+        for alike, column, (places, columns) in lists:
+            cells = after[alike.rows[:, column]][:, None] + np.arange(len(places))
+            index[cells] = starts[alike.rows[:, columns]] + places
+        return traffic[index], after
+
+
+def _arranged(alike: _Alike, column: int, lengths: Ints) -> tuple[Ints, Ints]:
+    """A report's bundles as they are now: positions in recorded lists, and the columns of these."""
+    own = np.arange(lengths[alike.rows[0, column]])
+    parts = alike.changes[column]
+    for part in parts:
+        if part.column == column:
+            own = np.delete(own, part.positions)
+    taken = [part for part in parts if part.column != column]
+    places = np.concatenate([own, *(part.positions for part in taken)])
+    columns = np.repeat([column, *(part.column for part in taken)], [len(own), *(len(part.positions) for part in taken)])
+    return places, columns

@@ -60,16 +60,16 @@ class Answer:
     passed_over: int
 
 
-def run(job: Job) -> Answer:
-    """Raises SinkError for a recording that cannot be read."""
-    return _Run(job).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
+def run(job: Job, *, leap: bool = True) -> Answer:
+    """Raises SinkError for a recording that cannot be read. `leap`: as in `OpenLoop`."""
+    return _Run(job, leap).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
 
 
 class _Run:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, leap: bool) -> None:
         self._job, self._engine = job, job.settings.engine
         self._goal: Goal = goal_of(self._engine)
-        self._loop = OpenLoop(self._engine)
+        self._loop = OpenLoop(self._engine, leap=leap)
         self._tracers: dict[str, Tracer] = {}
         self._owners: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
@@ -89,6 +89,8 @@ class _Run:
         """Until a round moves something; then the rest of the block with the bundles where they are now."""
         begin = 0
         while begin < len(block):
+            if self._owners:
+                block = block.loaded()
             rest = block.between(begin, len(block))
             put = Reassigned(rest, dict(self._owners))
             begin += self._until_moved(put.made(), put)

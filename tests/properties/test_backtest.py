@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.backtest.open_loop import OpenLoop, Quiet
+from cli.backtest.run import Job, Loop, run
+from cli.settings.load import load
+from simulation.timeline import Timeline
 from sinks.columnar_reading import Block, read_blocks
 from sinks.encoding import encode_command, encode_round
 from strategies.engine import EngineSettings
@@ -83,3 +87,20 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: 
             assert not record.commands
             assert is_even == _is_even(record.skips) or strategy != "uniform"
     assert leaping.state == step_by_step.state
+
+
+@given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
+def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str, loop: Loop, seed: int, other: int, passes: int) -> None:
+    settings = replace(load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        a_recording(path, seed, passes)
+        leaping, step_by_step = (run(Job(path, "a", settings, loop), leap=leap) for leap in (True, False))
+    assert step_by_step.passed_over == 0
+    assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
+
+
+def told(line: Timeline) -> list[object]:
+    """Every field, arrays as bytes."""
+    values = [getattr(line, one.name) for one in fields(line)]
+    return [value.tobytes() if isinstance(value, np.ndarray) else repr(value) for value in values]
