@@ -41,21 +41,26 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What went into the recording; `stopped_by` is the name of a signal, or empty."""
+    """What went into the recording; `stopped_by` is the name of a signal, or empty; `lost`: why the topic could not be read any more."""
 
     records: int
     bytes: int
     stopped_by: str
+    lost: SinkError | None = None
 
 
 def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None]) -> Recorded:
-    """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error. Raises SinkError."""
+    """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error.
+
+    But what was recorded in days of waiting for more is kept when the topic is lost (`Recorded.lost`). Raises SinkError.
+    """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
     part = target.with_name(f".{target.name}.part{ending}")
     records = size = 0
+    lost: list[SinkError] = []
     try:
         with _begin(part) as recording:
-            for values in _blocks(reader, patience, stop):
+            for values in _as_long_as_it_lasts(_blocks(reader, patience, stop), patience, lost):
                 recording.append(values)
                 records += len(values)
                 size += sum(len(value) + 1 for value in values)
@@ -63,7 +68,7 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return Recorded(records, size, stop.by)
+    return Recorded(records, size, stop.by, lost[0] if lost else None)
 
 
 def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
@@ -120,6 +125,19 @@ def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[byt
             return
         else:
             stop.wait(_LOOK_EVERY_S)
+
+
+def _as_long_as_it_lasts(blocks: Iterator[list[bytes]], patience: Patience, lost: list[SinkError]) -> Iterator[list[bytes]]:
+    """The blocks; an error after the first of those that were waited for goes to `lost`."""
+    begun = False
+    try:
+        for values in blocks:
+            begun = True
+            yield values
+    except SinkError as error:
+        if not (patience.waits and begun):
+            raise
+        lost.append(error)
 
 
 def as_line(value: bytes) -> bytes:

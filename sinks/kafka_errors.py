@@ -19,6 +19,7 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("SaslAuthenticationFailedError", SinkError, _LOGIN),
     ("UnsupportedSaslMechanismError", SinkError, "the broker does not offer this kafka.mechanism; ask which one it has"),
     ("[SSL", SinkError, _TRUST),
+    ("[X509", SinkError, _TRUST),
     ("AuthorizationFailedError", SinkError, "this user may not do that; ask for the right (an ACL) on the topic and the group"),
     ("UnknownTopicOrPartitionError", SinkError, NO_TOPIC),
     ("Failed to update metadata", SinkError, NO_TOPIC),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sinks.secret_file import Secret, read_secret
+from sinks.secret_file import Secret, read_pem, read_secret
 from sinks.start import start_complaints
 from strategies.errors import SettingsError
 from strategies.settings import Setting
@@ -103,10 +103,10 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
         missing = "kafka.key_file" if settings.cert_file else "kafka.cert_file"
         complaints.append(f"{missing}: a certificate and its key are of use only together; name both files, or none")
     read = [
-        _optional(settings.password_file if sasl else "", "kafka.password_file", complaints),
-        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints),
-        _optional(settings.key_file if ssl else "", "kafka.key_file", complaints),
-        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints),
+        _optional(settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret),
+        _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, _certificate),
+        _optional(settings.key_file if ssl else "", "kafka.key_file", complaints, _key),
+        _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, _certificate),
     ]
     complaints += start_complaints("kafka.start", settings.start)
     if complaints:
@@ -114,9 +114,17 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
     return KafkaAccess(settings, *read)
 
 
-def _optional(path: str, setting: str, complaints: list[str]) -> Secret | None:
+def _certificate(path: str, setting: str) -> Secret:
+    return read_pem(path, setting, "CERTIFICATE")
+
+
+def _key(path: str, setting: str) -> Secret:
+    return read_pem(path, setting, "PRIVATE KEY")
+
+
+def _optional(path: str, setting: str, complaints: list[str], read: Callable[[str, str], Secret]) -> Secret | None:
     try:
-        return read_secret(path, setting) if path else None
+        return read(path, setting) if path else None
     except SettingsError as error:
         complaints += error.complaints
         return None

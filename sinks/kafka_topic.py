@@ -19,6 +19,8 @@ from sinks.topic_uri import TopicUri
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200
+#: So soon a partition is found that was added to a topic: well before what lies there has expired.
+_LOOK_FOR_PARTITIONS_MS = 30_000
 #: How long a producer's thread may take to end.
 _END_S = 5.0
 
@@ -30,7 +32,7 @@ class KafkaTopicConsumer:
         self, topic: TopicUri, group: str | None, access: KafkaAccess, limits: WireLimits, source: SourceSettings = SourceSettings()
     ) -> None:
         """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing."""
-        from kafka import KafkaConsumer, TopicPartition
+        from kafka import KafkaConsumer
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._patience_s = access.settings.timeout_ms / 1000
@@ -42,17 +44,14 @@ class KafkaTopicConsumer:
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
                 fetch_max_wait_ms=_POLL_MS,
+                metadata_max_age_ms=_LOOK_FOR_PARTITIONS_MS,
                 max_partition_fetch_bytes=8 * 2**20,
                 allow_auto_create_topics=False,
                 **access.for_python(),
             )
         try:
             with kafka_errors(topic):
-                numbers = self._client.partitions_for_topic(topic.name)
-                if not numbers:
-                    raise SinkError(f"{topic}: {NO_TOPIC}")
-                self._partitions = [TopicPartition(topic.name, number) for number in sorted(numbers)]
-                self._client.assign(self._partitions)
+                self._take_partitions()
                 self._ends = self._client.end_offsets(self._partitions)
         except BaseException:
             self.close()
@@ -63,6 +62,7 @@ class KafkaTopicConsumer:
         with self._asked():
             records = self._polled(max_records, timeout_s)
             if not records:
+                self._take_partitions()
                 self._ends = self._client.end_offsets(self._partitions)
                 records = self._behind_the_end(max_records)
         self._handed.extend(record.position for record in records)
@@ -89,6 +89,16 @@ class KafkaTopicConsumer:
     def close(self) -> None:
         """What was not committed comes again."""
         self._client.close(autocommit=False)
+
+    def _take_partitions(self) -> None:
+        """All that the topic has; one that is new is read from its beginning, the others go on where they are."""
+        from kafka import TopicPartition
+
+        numbers = self._client.partitions_for_topic(self._topic.name)
+        if not numbers:
+            raise SinkError(f"{self._topic}: {NO_TOPIC}")
+        self._partitions = [TopicPartition(self._topic.name, number) for number in sorted(numbers)]
+        self._client.assign(self._partitions)
 
     def _asked(self) -> AbstractContextManager[None]:
         return _answering(self._topic, self._access)
@@ -123,6 +133,8 @@ class KafkaPublisher:
         self._patience_s = access.settings.timeout_ms / 1000
         self._sent: list[Any] = []
         self._client: Any = None
+        if missing_topics([topic], access):  # the client would look for it until its patience ends
+            raise SinkError(f"{topic}: {NO_TOPIC}")
         self._connect()
 
     def publish(self, key: str, value: bytes) -> None:

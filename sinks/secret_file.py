@@ -8,6 +8,7 @@ from pathlib import Path
 from strategies.errors import SettingsError
 
 _LARGEST = 64 * 2**10
+_LARGEST_PEM = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,24 @@ class Secret:
         return "Secret(…)"
 
 
-def read_secret(path: str, setting: str) -> Secret:
+def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
     """The file's content without white space around it; `setting` is the dotted path that named the file. Raises SettingsError."""
     try:
         with Path(path).open("rb") as file:
-            value = file.read(_LARGEST + 1).strip()
+            value = file.read(largest + 1).strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no legal name of a file"
         raise SettingsError([f"{setting}: {path} cannot be read ({reason}); name a file that this user may read"]) from None
     if not value:
         raise SettingsError([f"{setting}: {path} is empty; put the secret into it"])
-    if len(value) > _LARGEST:
-        raise SettingsError([f"{setting}: {path} is larger than {_LARGEST} bytes, so it is not the secret; name the right file"])
+    if len(value) > largest:
+        raise SettingsError([f"{setting}: {path} is larger than {largest} bytes, so it is not the secret; name the right file"])
     return Secret(value)
+
+
+def read_pem(path: str, setting: str, holds: str) -> Secret:
+    """A file of certificates or keys, such as all that a system trusts. `holds`: the end of a block's title. Raises SettingsError."""
+    found = read_secret(path, setting, _LARGEST_PEM)
+    if f"{holds}-----".encode() not in found.reveal():
+        raise SettingsError([f"{setting}: {path} holds no {holds.lower()} in PEM form (-----BEGIN …-----); name a file that does"])
+    return found

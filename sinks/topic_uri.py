@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,8 @@ from strategies.errors import SettingsError
 
 Scheme = Literal["file", "kafka", "pulsar"]
 _SECURE = "pulsar+ssl"
+#: As org.apache.kafka.common.internals.Topic has it, which also forbids "." and "..".
+_KAFKA_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def parse_topic(uri: str) -> TopicUri:
     levels = 1 if parts.scheme == "kafka" else 3
     if len([part for part in name.split("/") if part]) != levels or name.count("/") != levels - 1:
         raise _complaint(uri, "names no topic")
+    if parts.scheme == "kafka" and not _KAFKA_NAME.fullmatch(name):
+        raise SettingsError([f"{uri}: Kafka names topics with letters, digits, '.', '_' and '-', at most 249 of them; write such a name."])
     return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name, parts.scheme == _SECURE)
 
 

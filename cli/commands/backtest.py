@@ -11,7 +11,8 @@ import typer
 
 from cli import console, exits, options
 from cli.recording import check_use
-from strategies.errors import SinkError
+from cli.report.target import check_target
+from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
     from cli.backtest.run import Answer, Job, Loop
@@ -56,6 +57,7 @@ def backtest(
     from cli.backtest.several import run_all
     from cli.backtest.source import columnar
 
+    check_target(html)
     wanted = options.settings(config, overrides)
     tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
     with columnar(recording, wanted.job.wire, console.progress) as path:
@@ -70,7 +72,10 @@ def backtest(
 
 
 def _parts(variant: str) -> list[str]:
-    return [part.strip() for part in variant.split(";") if part.strip()]
+    parts = [part.strip() for part in variant.split(";") if part.strip()]
+    if not parts:
+        raise SettingsError(["--variant: names no setting; write it as path=value, several with ; between them"])
+    return parts
 
 
 def _short(change: str) -> str:

@@ -69,9 +69,10 @@ def demo(
     from cli.demo.run import run_demo
     from cli.demo.screen import open_screen
     from cli.goal import goal_of
-    from cli.report.page import can_write
+    from cli.report.target import can_write, check_target
     from cli.settings.load import load
 
+    check_target(html)
     asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
     wishes = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
     folder = prepare_folder(out, keep, TOPICS if kafka is None else ())

@@ -56,11 +56,12 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
         findings.append(environment.check_spark_start(job))
     findings += environment.check_shipped(job)
     if settings is not None:
+        topics = places.check_topics(job)
         findings += [
             places.check_disk(job),
             places.check_checkpoint(job, settings.engine),
-            *places.check_topics(job),
-            check_epochs(job),
+            *topics,
+            _epochs(job, topics),
             *cluster.check_clusters(settings, shadow),
         ]
     return findings
@@ -70,6 +71,12 @@ def as_table(findings: Sequence[Finding]) -> Table:
     """One line per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
     return console.table([("status", "left"), ("check", "left"), ("finding", "left")], rows)
+
+
+def _epochs(job: JobSettings, topics: Sequence[Finding]) -> Finding:
+    if any(finding.check == "topic rounds" and finding.status == "fail" for finding in topics):
+        return Finding("epochs", "warn", "cannot be told without the rounds topic", "see the finding about topic rounds")
+    return check_epochs(job)
 
 
 def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:

@@ -40,7 +40,8 @@ def record(
 ) -> None:
     """Copy a topic into a recording, record by record, byte for byte; with source.format raw, brokers' reports get our envelope.
 
-    Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it.
+    Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it, and
+    so does a topic that is lost while more of it is waited for (exit code 1).
     """
     _check(target, force, form)
     job = options.settings(config, overrides).job
@@ -54,6 +55,8 @@ def record(
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
     else:
         print(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
+    if done.lost is not None:
+        raise done.lost
     if done.stopped_by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 

@@ -15,6 +15,7 @@ from cli import console, exits, options
 from cli.goal import goal_of
 from cli.recording import check_use, topic_lines
 from cli.replay import decisions, pipe, plain, report
+from cli.report.target import check_target
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
 from sinks.recording import open_recording
@@ -69,6 +70,7 @@ def replay(
         raise typer.BadParameter("name one of the two: a recording, or --from-topic", param_hint="RECORDING")
     if rejected is not None:
         raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
+    check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
     source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.access, settings.job.source))

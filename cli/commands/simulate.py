@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from cli import console, options
+from cli.report.target import check_target
 from cli.simulate import against, ratings, runs, tables
-from cli.simulate.wishes import wishes
+from cli.simulate.wishes import checked, wishes
 from simulation.scenarios import shelf
 
 app = typer.Typer()
@@ -55,28 +56,30 @@ def simulate(
     if listed:
         _list(as_json)
         return
+    check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = shelf.published() if compared else _names(scenarios)
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
     wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
-    for wish in wished:
-        if wish.seed == first_seed:
-            wish.task()  # all complaints before the first run
+    checked([wish for wish in wished if wish.seed == first_seed])  # before the first run
     with _progress(len(wished)) as advance:
         made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance, lambda wish: html is not None and wish.seed == first_seed)
-    if html is not None:
-        _write_page(made, html)
     if compared:
         _show_published(made, as_json)
     else:
         _show(made, as_json)
+    if html is not None:
+        _write_page(made, html)
 
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
     if not scenarios:
         raise typer.BadParameter("name one (--list shows them), or all, or published for the cards E1–E10", param_hint="SCENARIO")
-    return shelf.names() if list(scenarios) == [ALL] else tuple(scenarios)
+    for word in (PUBLISHED, ALL):
+        if word in scenarios and len(scenarios) > 1:
+            raise typer.BadParameter(f"{word} stands alone; leave out the others, or name single scenarios", param_hint="SCENARIO")
+    return shelf.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import console, options
+from cli.report.target import check_target
 
 if TYPE_CHECKING:
     from cli.settings.load import Settings
@@ -42,6 +43,7 @@ def tune(
     from cli.tune.search import search
     from cli.tune.space import trials as drawn
 
+    check_target(html)
     named = options.flags(shedding__strategy=strategy)
     current = options.settings(config, overrides, *named)
     wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]

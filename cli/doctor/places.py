@@ -15,7 +15,7 @@ from sinks.pulsar_topic_admin import pulsar_topic_facts
 from sinks.segments import segments
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
-from strategies.errors import RebalancerError, SettingsError
+from strategies.errors import RebalancerError, SettingsError, SinkError
 from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded
 from streaming.settings import JobSettings
 
@@ -58,8 +58,9 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
 
 
 def check_topics(job: JobSettings) -> list[Finding]:
-    """One finding per topic of the job."""
-    return [_check_topic(name, getattr(job.topics, name), job) for name in ("telemetry", "commands", "rounds", "rejected")]
+    """One finding per topic of the job. Servers that have not answered are not asked again, which would take as long each time."""
+    silent: dict[str, str] = {}
+    return [_check_topic(name, getattr(job.topics, name), job, silent) for name in ("telemetry", "commands", "rounds", "rejected")]
 
 
 def _new_checkpoint(folder: Path) -> Finding:
@@ -75,18 +76,24 @@ def _new_checkpoint(folder: Path) -> Finding:
     return ok("checkpoint", f"{folder} will be created")
 
 
-def _check_topic(name: str, uri: str, job: JobSettings) -> Finding:
+def _check_topic(name: str, uri: str, job: JobSettings, silent: dict[str, str]) -> Finding:
     check = f"topic {name}"
     try:
         topic = parse_topic(uri)
+        if topic.scheme == "kafka" and topic.servers in silent:
+            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about topic {silent[topic.servers]}")
         if topic.scheme == "kafka":
-            return _check_kafka(check, topic, job)
+            try:
+                return _check_kafka(check, topic, job)
+            except SinkError:
+                silent[topic.servers] = name
+                raise
         if topic.scheme == "pulsar":
             return _check_pulsar(check, topic, job)
         folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
-        return Finding(check, "fail", str(error), f"change topics.{name}")
+        return Finding(check, "fail", str(error), f"mend that, or change topics.{name}")
     existing = _existing(folder)
     if not _writable(existing):
         return Finding(check, "fail", f"{existing} is not writable", f"change its owner, or topics.{name}")

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from cli.report.figures import comparison, run_figures
 from cli.report.summary import Summary
+from cli.report.target import NO_PLOTLY
 from cli.report.verdict import Step, Verdict, judge
 from simulation.timeline import Timeline
 from strategies.errors import SettingsError
@@ -50,11 +50,6 @@ def write_page(path: Path, page: str) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def can_write() -> bool:
-    """Whether the plotting library is there."""
-    return find_spec("plotly") is not None
 
 
 def render(
@@ -114,5 +109,5 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
-        raise SettingsError(["the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or leave --html out"]) from error
+        raise SettingsError([NO_PLOTLY]) from error
     return str(get_plotlyjs()).replace("</script", "<\\/script")

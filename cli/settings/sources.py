@@ -32,7 +32,7 @@ class Assignment:
 
 def from_file(path: Path) -> list[Assignment]:
     """All values of a TOML file. SettingsError names the file and the line it cannot read."""
-    return [Assignment(dotted, value, "file", str(path)) for dotted, value in _flatten(_read_toml(path))]
+    return [Assignment(dotted, value, "file", str(path)) for dotted, value in flattened(_read_toml(path))]
 
 
 def from_environment(environment: Mapping[str, str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
@@ -109,9 +109,10 @@ def _syntax_complaint(path: Path, data: bytes, message: str) -> str:
     return f"{path}:{line}: not TOML: {message[: found.start()]}"
 
 
-def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of everything below a table."""
     for key, value in table.items():
         if isinstance(value, dict) and value:
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

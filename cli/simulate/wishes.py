@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cli.goal import goal_of
-from cli.settings.load import Settings, load
+from cli.settings.leaves import all_leaves
+from cli.settings.load import Settings, resolved
+from cli.settings.sources import Assignment, flattened, from_flags, parse
 from simulation.running import Task
 from simulation.scenarios import shelf
 from simulation.scenarios.form import Scenario
@@ -59,16 +61,31 @@ class Wish:
         return Task(named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown)
 
     def settings(self, scenario: Scenario) -> Settings:
-        """The scenario's settings, then those of the strategy, then those of the command line."""
-        told = [f"{path}={_written(value)}" for path, value in scenario.settings.items()]
-        return load(flags=[*told, *self._strategy(scenario), *self.overrides])
+        """The scenario's settings, then those of the strategy, then those of the command line. Raises SettingsError."""
+        leaves = all_leaves()
+        by_path = {leaf.path: leaf for leaf in leaves}
+        place = f"[settings] of {self.scenario}"
+        own = [
+            Assignment(path, parse(value, by_path.get(path)) if isinstance(value, str) else value, "file", place)
+            for path, value in flattened(scenario.settings)
+        ]
+        given, wrong = from_flags(self.overrides, leaves)
+        return resolved([*own, *self._strategy(scenario), *given], wrong)
 
-    def _strategy(self, scenario: Scenario) -> list[str]:
-        own = scenario.strategy
-        who = self.who or Who(own.name, own.mode, own.placement)
-        mode = who.mode or self.mode or own.mode
-        placement = who.placement or ("auto" if who.name != own.name else own.placement)
-        return [f"shedding.strategy={who.name}", f"shedding.mode={mode}", f"placement.strategy={placement}"]
+    def _strategy(self, scenario: Scenario) -> list[Assignment]:
+        """What the command line does not say stands in the scenario."""
+        own, who = scenario.strategy, self.who or Who(scenario.strategy.name)
+        kept = own.placement if who.name == own.name else "auto"
+        said = (
+            ("shedding.strategy", (self.who and who.name, "--strategy"), own.name),
+            ("shedding.mode", (who.mode, "--strategy") if who.mode else (self.mode, "--mode"), own.mode),
+            ("placement.strategy", (who.placement, "--strategy"), kept),
+        )
+        place = f"[strategy] of {self.scenario}"
+        return [
+            Assignment(path, value, "flag", flag) if value else Assignment(path, default, "file", place)
+            for path, (value, flag), default in said
+        ]
 
 
 def wishes(
@@ -88,12 +105,20 @@ def wishes(
     ]
 
 
+def checked(wished: Sequence[Wish]) -> None:
+    """Raises SettingsError with the complaints about all of them."""
+    complaints: dict[str, None] = {}
+    for wish in wished:
+        try:
+            wish.task()
+        except SettingsError as error:
+            complaints |= dict.fromkeys(error.complaints)
+    if complaints:
+        raise SettingsError(list(complaints))
+
+
 def label(settings: Settings) -> str:
     """`threshold/parity+LRUW`"""
     engine = settings.engine
     placement = placement_of(engine)[0]
     return f"{engine.strategy}/{engine.mode}+{SHORT.get(placement, placement)}"
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -312,41 +313,54 @@ class Scenario(Form):
         return remaining(there, isolated(read_policies(json.dumps(self.policies)), namespace, there))
 
     @model_validator(mode="after")
-    def _homes(self) -> Self:
-        """Every flow is in a namespace that has bundles and may be served by somebody."""
-        places = self.places
-        if len(places) != len(self.namespaces):
-            raise ValueError("two namespaces have the same name")
-        for number, flow in enumerate(self.traffic, 1):
-            if flow.namespace is None and len(places) > 1:
-                raise ValueError(f"traffic[{number}]: say in which namespace: {', '.join(places)}")
-            if self.namespace_of(flow) not in places:
-                raise ValueError(f"traffic[{number}]: no namespace {flow.namespace!r}; there are {', '.join(places)}")
-        for namespace, rows in places.items():
-            if not rows:
-                raise ValueError(f"namespaces: {self.bundles} bundles leave none for {namespace}; raise bundles or its share")
+    def _fits(self) -> Self:
+        policies = read_policies(json.dumps(self.policies)).complaints
+        complaints = [*policies, *self._about_namespaces(), *self._about_brokers(), *self._about_start()]
+        homeless = [] if complaints else [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
+        if homeless:
+            complaints.append(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name one that is there")
+        if complaints:
+            raise ValueError("\n".join(complaints))
         return self
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _about_namespaces(self) -> Iterator[str]:
+        """Every flow is in a namespace that has bundles."""
+        places = self.places
+        if len(places) != len(self.namespaces):
+            yield "two namespaces have the same name"
+        for number, flow in enumerate(self.traffic, 1):
+            if flow.namespace is None and len(places) > 1:
+                yield f"traffic[{number}]: say in which namespace: {', '.join(places)}"
+            elif self.namespace_of(flow) not in places:
+                yield f"traffic[{number}]: no namespace {flow.namespace!r}; there are {', '.join(places)}"
+        for namespace, rows in places.items():
+            if not rows:
+                yield f"namespaces: {self.bundles} bundles leave none for {namespace}; raise bundles or its share"
+
+    def _about_brokers(self) -> Iterator[str]:
         names = self.broker_names
-        complaints = read_policies(json.dumps(self.policies)).complaints
-        if complaints:
-            raise ValueError("; ".join(complaints))
-        if len(set(names)) != len(names):
-            raise ValueError("two brokers have the same name")
-        for group in self.brokers:
-            if group.machine not in self.machines:
-                raise ValueError(f"brokers: no machine {group.machine!r}; there are {', '.join(sorted(self.machines)) or 'none'}")
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield f"brokers: two have the name {name}"
+        for machine in dict.fromkeys(group.machine for group in self.brokers if group.machine not in self.machines):
+            yield f"brokers: no machine {machine!r}; there are {', '.join(sorted(self.machines)) or 'none'}"
         unknown = sorted({name for happening in self.happenings for name in happening.brokers} - set(names))
         if unknown:
-            raise ValueError(f"happenings: no broker {', '.join(unknown)}")
-        first = sum(len(group.names) or group.count for group in self.brokers if not group.joins)
-        if self.start.shares and len(self.start.shares) != first:
-            raise ValueError(f"start.shares: {len(self.start.shares)} figures for {first} brokers")
-        if first == 0:
-            raise ValueError("brokers: somebody has to be there at minute 0")
-        homeless = [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
-        if homeless:
-            raise ValueError(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name one that is there")
-        return self
+            yield f"happenings: no broker {', '.join(unknown)}; there are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+
+    def _about_start(self) -> Iterator[str]:
+        machines = [
+            self.machines.get(group.machine) for group in self.brokers if not group.joins for _ in group.names or range(group.count)
+        ]
+        shares = self.start.shares
+        if not machines:
+            yield "brokers: somebody has to be there at minute 0"
+        elif shares and len(shares) != len(machines):
+            yield f"start.shares: {len(shares)} figures for {len(machines)} brokers"
+        elif shares and not any(shares):
+            yield "start.shares: one at least must be more than 0"
+        elif self.start.deal == "usage":
+            known = [(share, machine) for share, machine in zip(shares, machines, strict=True) if machine is not None]
+            if any(machine.cpu_per_kmsg + machine.cpu_per_mib == 0 for _, machine in known):
+                yield 'start: deal = "usage" needs traffic that costs CPU; give each machine cpu_per_kmsg or cpu_per_mib'
+            elif known and all(share <= machine.cpu_idle for share, machine in known):
+                yield "start.shares: usage in percent, of one broker at least above the cpu_idle of its machine"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from simulation.scenarios.form import Parameters, Scenario
+from simulation.scenarios.complaints import complaints
+from simulation.scenarios.form import Form, Parameters, Scenario
 from simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
@@ -46,10 +48,23 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
     """
     path = SHELF / f"{name}.toml" if "/" not in name and not name.endswith(".toml") else Path(name)
     if not path.is_file():
-        raise SettingsError([f"{name}: no such scenario; rebalancer simulate --list shows those that come with the project"])
+        raise SettingsError([_nowhere(name, path)])
     text = _text(path)
     tree = {**_tree(path, text), **(changes or {})}
-    return Named(path.stem, _story(text), _scenario(path, tree))
+    scenario = _scenario(path, tree)
+    late = [one.minute for one in scenario.happenings if one.minute >= scenario.minutes]
+    if late and "minutes" not in (changes or {}):
+        raise SettingsError([f"{path}: happenings: minute {late[0]:g} never comes, the scenario ends at minute {scenario.minutes}"])
+    return Named(path.stem, _story(text), scenario)
+
+
+def _nowhere(name: str, path: Path) -> str:
+    if path.parent != SHELF:
+        return f"{name}: there is no such file; write one as docs/SIMULATION.md shows, or name a scenario of rebalancer simulate --list"
+    close = get_close_matches(name, names(), n=1)
+    return f"{name}: no such scenario" + (
+        f"; did you mean {close[0]}?" if close else "; rebalancer simulate --list shows those that come with the project"
+    )
 
 
 def _in_order(name: str) -> tuple[bool, int, str]:
@@ -90,7 +105,7 @@ def _scenario(path: Path, tree: dict[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(tree)
     except ValidationError as error:
-        raise SettingsError(_complaints(path, error)) from error
+        raise SettingsError(_complaints(path, error, Scenario)) from error
 
 
 def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str, Any]:
@@ -108,7 +123,7 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     try:
         parameters = Parameters.model_validate(_tree(source, _text(source)))
     except ValidationError as error:
-        raise SettingsError(_complaints(source, error)) from error
+        raise SettingsError(_complaints(source, error, Parameters)) from error
     twice = [key for key in _SHARED if key in tree]
     if twice:
         raise SettingsError([f"{path}: {key}: comes from parameters = {shared!r}; leave out one of the two" for key in twice])
@@ -130,15 +145,5 @@ def _name(flow: Mapping[str, Any]) -> str:
     return str(flow.get("name"))
 
 
-def _complaints(path: Path, error: ValidationError) -> list[str]:
-    return [f"{path}: {_place(one['loc'])}{one['msg'].removeprefix('Value error, ')}" for one in error.errors(include_url=False)]
-
-
-def _place(loc: Sequence[str | int]) -> str:
-    written = ""
-    for part in loc:
-        if isinstance(part, int):
-            written += f"[{part + 1}]"
-        elif part not in ("steps", "on-off", "daily", "trace") and not part.startswith(("constrained-", "tuple[", "function-")):
-            written += f".{part}" if written else part
-    return f"{written}: " if written else ""
+def _complaints(path: Path, error: ValidationError, form: type[Form]) -> list[str]:
+    return [f"{path}: {complaint}" for complaint in complaints(error, form)]

@@ -48,6 +48,17 @@ class KafkaBroker:
             admin.close()
         return f"kafka://{self.address()}/{name}"
 
+    def add_partitions(self, name: str, total: int) -> None:
+        """So many there are then."""
+        from kafka import KafkaAdminClient
+        from kafka.admin import NewPartitions
+
+        admin = KafkaAdminClient(bootstrap_servers=self.address())
+        try:
+            admin.create_partitions({name: NewPartitions(total)})
+        finally:
+            admin.close()
+
     def configure(self, topic: str, configs: Mapping[str, str]) -> None:
         """Sets these configs of a topic; the others stay."""
         from kafka import KafkaAdminClient

@@ -79,6 +79,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
                 f"error: {control.uri(topic)}: there is no such topic; make it with: rebalancer topics create"
             )
         assert [process.said for process in everybody if "Traceback" in process.said] == []
+        assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, "what was recorded until then is kept"
 
 
 def sweeps(control: Control) -> list[int]:

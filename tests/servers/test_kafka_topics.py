@@ -16,7 +16,7 @@ from sinks.epochs import histories, next_epoch
 from sinks.kafka_settings import KafkaSettings, Mechanism
 from sinks.topics import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
-from tests.servers.jvm import free_ports
+from tests.servers.jvm import eventually, free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
 from tests.servers.kafka_topics import put, values
 from tests.spark.workshop import uneven
@@ -111,6 +111,11 @@ def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, d
     assert "wrong" not in str(raised.value)
 
 
+def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
+    with pytest.raises(SinkError, match="no such topic; make it with: rebalancer topics create"):
+        open_publisher(f"kafka://{kafka.address()}/never-made")
+
+
 def test_nobody_at_the_address_is_told_after_a_while(tmp_path: Path) -> None:
     with pytest.raises(PublishTimeout, match="ECONNREFUSED"):
         open_consumer(f"kafka://127.0.0.1:{free_ports(1)[0]}/t", "g", tmp_path, access=TopicAccess(KafkaSettings(timeout_ms=1_000)))
@@ -146,6 +151,23 @@ def test_what_was_not_committed_comes_again(kafka: KafkaBroker, opened: Callable
     first.commit(records[2])
     again = opened(uri)
     assert [record.position.offset for record in again.poll(3, 5)] == [3, 4, 5]
+
+
+def test_partitions_that_are_added_later_are_read_too(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:
+    uri = kafka.topic("growing")
+    put(uri, uneven(2, "a"))
+    consumer = opened(uri)
+    seen = list(consumer.poll(100, 5))
+
+    def all_came() -> bool:
+        seen.extend(consumer.poll(100, 0.5))
+        return len(seen) >= 72
+
+    kafka.add_partitions("growing", 5)
+    put(uri, [line for cluster in "abcdefgh" for line in uneven(2, cluster)])
+    eventually(all_came, 180, "the new partitions stay unread")
+    assert len({record.position.partition for record in seen}) > 1
+    assert sorted(record.value for record in seen) == sorted(values(uri))
 
 
 def test_a_commit_covers_all_partitions_up_to_its_record(kafka: KafkaBroker, opened: Callable[[str], Consumer]) -> None:

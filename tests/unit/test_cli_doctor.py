@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,9 +145,32 @@ def test_topics(tmp_path: Path) -> None:
     telemetry, commands, rounds, rejected = check_topics(placed)
 
     assert (telemetry.status, telemetry.text) == ("ok", f"{tmp_path}/telemetry, 1 segment")
-    assert (commands.status, commands.remedy) == ("fail", "change topics.commands")
+    assert (commands.status, commands.remedy) == ("fail", "mend that, or change topics.commands")
     assert rounds.status == "fail"
     assert (rejected.status, rejected.text) == ("ok", f"{tmp_path}/rejected will be created")
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
+    one, other = closed_port(), closed_port()
+    places = {"telemetry": one, "commands": one, "rounds": other, "rejected": other}
+    given = [word for name, port in places.items() for word in ("--set", f"topics.{name}=kafka://127.0.0.1:{port}/{name}")]
+
+    answer = rebalancer("doctor", "--no-spark-start", "--json", *given, "--set", "kafka.timeout_ms=1000")
+
+    found = {finding["check"]: finding for finding in answer.json["findings"]}
+    assert "no answer; check that the broker runs" in found["topic telemetry"]["text"]
+    assert found["topic telemetry"]["remedy"] == "mend that, or change topics.telemetry"
+    assert found["topic commands"]["text"].endswith("/commands: not asked")
+    assert found["topic commands"]["remedy"] == "see the finding about topic telemetry"
+    assert "no answer" in found["topic rounds"]["text"], "other servers"
+    assert (found["epochs"]["status"], found["epochs"]["remedy"]) == ("warn", "see the finding about topic rounds")
+    assert answer.code == 1
 
 
 def test_all_is_well_but_for_missing_telemetry(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from cli.recording import Patience, record
 from cli.stopping import Stop, stopping
-from sinks.file_topic import FileTopicWriter
+from sinks.file_topic import FileTopicWriter, TopicRecord
+from sinks.position import Position
 from sinks.recording import open_recording
 from sinks.topic_uri import file_topic_uri
 from sinks.topics import open_reader
+from strategies.errors import SinkError
 from tests.unit.command_line import rebalancer
 
 LINES = [b'{"a":1}', b"", b"not json", b"\xff", b'{"b":2}']
@@ -134,3 +136,33 @@ def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Sig
     assert (done.records, done.stopped_by) == (5, number.name)
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
     assert signal.getsignal(number) == before
+
+
+class Breaking:
+    """A topic that is lost after its first records."""
+
+    def __init__(self, *blocks: list[bytes]) -> None:
+        self._blocks = list(blocks)
+
+    def read(self) -> list[TopicRecord]:
+        if not self._blocks:
+            raise SinkError("the topic is gone")
+        return [TopicRecord(Position("t", 0, number), value, len(value)) for number, value in enumerate(self._blocks.pop(0))]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def test_what_was_recorded_while_waiting_for_more_outlasts_the_topic(tmp_path: Path) -> None:
+    done = record(Breaking(LINES[:2], LINES[2:]), tmp_path / "copy.jsonl", Patience(follow=True), Stop(), lambda _: None)
+
+    assert (done.records, str(done.lost)) == (5, "the topic is gone")
+    assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
+
+
+@pytest.mark.parametrize(("blocks", "patience"), [([LINES], Patience()), ([], Patience(follow=True))], ids=["a copy", "nothing yet"])
+def test_half_a_copy_is_none(tmp_path: Path, blocks: list[list[bytes]], patience: Patience) -> None:
+    with pytest.raises(SinkError, match="the topic is gone"):
+        record(Breaking(*blocks), tmp_path / "copy.jsonl", patience, Stop(), lambda _: None)
+
+    assert list(tmp_path.iterdir()) == []

@@ -54,6 +54,24 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
+def test_files_without_certificate_or_key_are_told_before_anybody_is_called(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("hello", "utf-8")
+    notes = str(tmp_path / "notes")
+    with pytest.raises(SettingsError) as wrong:
+        kafka_access(KafkaSettings(security_protocol="SSL", ca_file=notes, cert_file=notes, key_file=notes))
+    assert wrong.value.complaints == [
+        f"kafka.{name}_file: {notes} holds no {what} in PEM form (-----BEGIN …-----); name a file that does"
+        for name, what in (("cert", "certificate"), ("key", "private key"), ("ca", "certificate"))
+    ]
+
+
+def test_all_that_a_system_trusts_may_be_trusted(tmp_path: Path) -> None:
+    one = "-----BEGIN CERTIFICATE-----\n" + "A" * 1_500 + "\n-----END CERTIFICATE-----\n"
+    (tmp_path / "bundle.crt").write_text(one * 150, "ascii")
+    access = kafka_access(KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "bundle.crt")))
+    assert access.for_java()["ssl.truststore.certificates"].count("BEGIN") == 150
+
+
 @pytest.mark.parametrize(
     ("start", "ms"),
     [

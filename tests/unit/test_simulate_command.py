@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -65,19 +66,116 @@ def test_scenarios_are_listed_with_their_stories() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("minutes = 1", "minutes: Input should be greater than or equal to 2"),
-        ('colour = "red"', "colour: Extra inputs are not permitted"),
-        ('minutes = "long"', "minutes: Input should be a valid integer"),
+        ("minutes = 1", "minutes: must be at least 2, got 1"),
+        ('colour = "red"', "colour: unknown key; known here: brokers, bundles, "),
+        ("bundels = 5", "bundels: unknown key; did you mean bundles?"),
+        ('minutes = "long"', 'minutes: must be a whole number, got "long"'),
         ("minutes = [", "is not TOML"),
+        ("machines.other = { cpu_per_mb = 1 }", "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?"),
+        ('[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]', "happenings: no broker b; there are broker-1, broker-2, broker-3"),
+        (
+            '[[happenings]]\nminute = 12\nkind = "kill"\nbrokers = ["broker-1"]',
+            "happenings: minute 12 never comes, the scenario ends at minute 12",
+        ),
+        ('[[traffic]]\nname = "b"\nmib_in = "ten"', 'traffic[1].mib_in: must be a number, got "ten"'),
+        (
+            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitude = 2 }',
+            "traffic[1].wave.amplitude: must be at most 1, got 2",
+        ),
+        (
+            '[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "tide" }',
+            "traffic[1].wave: kind must be one of 'steps', 'on-off', 'daily', 'trace'",
+        ),
+        ('[[traffic]]\nname = "b"\nmib_in = 1\nwave = { kind = "daily", amplitud = 1 }', "traffic[1].wave.amplitude: is missing"),
     ],
 )
 def test_a_bad_file_is_complained_about_by_its_place(tmp_path: Path, change: str, complaint: str) -> None:
     path = tmp_path / "bad.toml"
     key = change.partition(" ")[0]
-    path.write_text(change + "\n" + "\n".join(line for line in SMALL.splitlines() if not line.startswith(key)))
+    rest = "\n".join(line for line in SMALL.splitlines() if not line.startswith(key))
+    if change.startswith("["):
+        head, table = rest.split("[[traffic]]")
+        rest, change = f"{head}{change}\n[[traffic]]{table}", ""
+    path.write_text(f"{change}\n{rest}")
     with pytest.raises(SettingsError) as caught:
         shelf.load(str(path))
     assert f"{path}: {complaint}" in caught.value.complaints[0]
+
+
+def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        'title = ""\nminutes = 2.5\nbundels = 3\n[[brokers]]\nmachine = "m"\n[[traffic]]\nmib_in = "ten"\n[start]\ndeal = "usage"\n'
+    )
+    with pytest.raises(SettingsError) as caught:
+        shelf.load(str(path))
+    assert [complaint.removeprefix(f"{path}: ").partition(": ")[0] for complaint in caught.value.complaints] == [
+        "title",
+        "minutes",
+        "brokers[1]",
+        "traffic[1].name",
+        "traffic[1].mib_in",
+        "start",
+        "bundels",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"brokers": [{"machine": "big", "names": ["a", "a"]}], "start": {}},
+            ["brokers: two have the name a", "brokers: no machine 'big'"],
+        ),
+        ({"start": {"deal": "traffic", "shares": [1, 2]}}, ["start.shares: 2 figures for 3 brokers"]),
+        ({"start": {"deal": "traffic", "shares": [0, 0, 0]}}, ["start.shares: one at least must be more than 0"]),
+        ({"start": {"deal": "usage", "shares": [5, 4, 3]}}, ["start.shares: usage in percent, of one broker at least above the cpu_idle"]),
+        (
+            {"start": {"deal": "usage", "shares": [9, 9, 9]}, "machines": {"plain": {}}},
+            ['start: deal = "usage" needs traffic that costs CPU'],
+        ),
+        ({"brokers": [{"machine": "plain", "count": 1, "joins": 3}], "start": {}}, ["brokers: somebody has to be there at minute 0"]),
+    ],
+)
+def test_what_does_not_fit_together_is_told_all_at_once(small: Path, changes: dict[str, Any], says: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        shelf.load(str(small), changes)
+    assert len(caught.value.complaints) == len(says)
+    for complaint, begin in zip(caught.value.complaints, says, strict=True):
+        assert complaint.startswith(f"{small}: {begin}")
+
+
+def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_place_is_named(small: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text(f'{SMALL}\n[strategy]\nname = "avgg"\n[settings]\nshedding.avg.low_treshold = 3\n"limits.moves_per_round" = "x"\n')
+    answer = CliRunner().invoke(app, ["simulate", str(other), str(small), "e7-avg-eqal", "none.toml", "--mode", "bogus"])
+    assert answer.exit_code == 2
+    assert [line.removeprefix("error: ") for line in answer.stderr.splitlines()] == [
+        f"shedding.avg.low_treshold: unknown setting; did you mean shedding.avg.low_threshold? ([settings] of {other})",
+        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform' or 'transfer', got \"avgg\"; did you mean avg? "
+        f"([strategy] of {other})",
+        "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
+        f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',
+        "e7-avg-eqal: no such scenario; did you mean e7-avg-equal?",
+        "none.toml: there is no such file; write one as docs/SIMULATION.md shows, or name a scenario of rebalancer simulate --list",
+    ]
+
+
+def test_the_mode_of_the_command_line_wins_over_the_scenarios(small: Path) -> None:
+    for flags, label in (
+        ([], "avg/fixed+avg"),
+        (["--mode", "parity"], "avg/parity+avg"),
+        (["--strategy", "avg/fixed", "--mode", "parity"], "avg/fixed+avg"),
+    ):
+        answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "1", "--json", *flags])
+        assert json.loads(answer.stdout)["runs"][0]["strategy"] == label
+
+
+def test_published_and_all_stand_alone(small: Path) -> None:
+    for word in ("published", "all"):
+        answer = CliRunner().invoke(app, ["simulate", word, str(small)])
+        assert answer.exit_code == 2
+        assert f"{word} stands alone" in answer.stderr
 
 
 def test_nothing_runs_that_was_not_named() -> None:

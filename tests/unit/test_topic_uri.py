@@ -54,6 +54,12 @@ def test_other_uris_are_told_how_they_should_look(uri: str) -> None:
     assert complaint.endswith("write file:///folder, kafka://host:port/topic or pulsar://host:port/tenant/namespace/topic.")
 
 
+@pytest.mark.parametrize("name", ["load%20reports", "load!", "..", "t" * 250])
+def test_kafka_takes_only_plain_names(name: str) -> None:
+    with pytest.raises(SettingsError, match=r"Kafka names topics with letters, digits, '\.', '_' and '-', at most 249 of them"):
+        parse_topic(f"kafka://host:9092/{name}")
+
+
 def test_a_file_topic_is_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "größe mit raum"
     assert parse_topic(file_topic_uri(folder)).folder == folder
