@@ -53,7 +53,7 @@ class DecisionCost:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the figures on standard output, what it is doing on standard error."""
-    chosen = _options().parse_args(arguments)
+    chosen = options("benchmarks.decisions", __doc__ or "").parse_args(arguments)
     costs = [cost for size in chosen.sizes for cost in _all_strategies(size, chosen.calls)]
     print(
         json.dumps({"v": 1, "decisions": [asdict(cost) for cost in costs]}, indent=2) if chosen.json else growth_table(costs, chosen.sizes)
@@ -134,9 +134,10 @@ def size_of(text: str) -> Size:
     return size
 
 
-def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.decisions", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
-    options.add_argument(
+def options(module: str, text: str) -> argparse.ArgumentParser:
+    """What every benchmark of decisions can be told; `text` is its docstring."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=text.split("\n\n", maxsplit=1)[-1])
+    parser.add_argument(
         "--sizes",
         type=size_of,
         nargs="+",
@@ -144,9 +145,9 @@ def _options() -> argparse.ArgumentParser:
         metavar="BROKERSxBUNDLES",
         help="sizes of the clusters, smallest first (default: 100x10000 1000x100000 5000x500000)",
     )
-    options.add_argument("--calls", type=int, default=11, metavar="N", help="decisions that count, after two that do not (default: 11)")
-    options.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return options
+    parser.add_argument("--calls", type=int, default=11, metavar="N", help="our decisions that count, after two that do not (default: 11)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser
 
 
 if __name__ == "__main__":

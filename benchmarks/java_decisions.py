@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_input import Size, cluster
-from benchmarks.decisions import SIZES, measure, size_of
+from benchmarks.decisions import measure, options
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.pulsar_jars import RELEASE, NoPulsarError, cache_folder, pulsar_jars
 from strategies.model import Shedding
@@ -152,20 +152,10 @@ def _row(one: Comparison) -> dict[str, object]:
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.java_decisions", description=(__doc__ or "").split("\n\n", maxsplit=1)[-1])
-    options.add_argument(
-        "--sizes",
-        type=size_of,
-        nargs="+",
-        default=SIZES,
-        metavar="BROKERSxBUNDLES",
-        help="sizes of the clusters (default: 100x10000 1000x100000 5000x500000)",
-    )
-    options.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES, help="which of them (default: all)")
-    options.add_argument("--calls", type=int, default=11, metavar="N", help="our decisions that count (default: 11)")
-    options.add_argument("--java-calls", type=int, default=5, metavar="N", help="Java's decisions that count (default: 5)")
-    options.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return options
+    parser = options("benchmarks.java_decisions", __doc__ or "")
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES, help="which of them (default: all)")
+    parser.add_argument("--java-calls", type=int, default=5, metavar="N", help="Java's decisions that count (default: 5)")
+    return parser
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Needs Linux, Java 17 or newer, and about 15 s per kill. Exit code 0: nothing was
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -26,6 +25,7 @@ from typing import Literal
 from sinks.file_topic import FileTopicReader
 from sinks.plain_loop import PlainLoop
 from sinks.recording import open_recording
+from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare
 
@@ -194,26 +194,20 @@ def _told(death: Death) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill_job", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("recording", type=Path, help="recording with load reports (.jsonl, .jsonl.gz, .jsonl.zst)")
-    parser.add_argument("--kills", type=int, default=20, help="how often the job is killed (20)")
-    parser.add_argument("--seed", type=int, default=7, help="decides the moments (7)")
+    parser = kill_options("tests.faults.kill_job", __doc__ or "", kills=20)
     given = parser.parse_args(arguments)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-job-") as folder:
         lines = list(open_recording(given.recording))
         result = run(Path(folder), lines, plan(given.kills, given.seed), lambda text: print(text, file=sys.stderr), spark_reference=True)
-    for comparison in result.comparisons:
-        print(f"{comparison.topic}: {comparison.records} records, {comparison.repeated} published again, {comparison.torn} torn lines")
-    for fault in result.faults:
-        print(f"fault: {fault}")
+    good = told(result.comparisons)
     hits = sum(death.in_batch for death in result.deaths)
-    verdict = "differs from" if result.faults else "equals"
+    verdict = "equals" if good else "differs from"
     print(
         f"{len(result.deaths)} kills, {hits} of them in the middle of a micro-batch, in {time.monotonic() - began:.0f} s: "
         f"what was published {verdict} the undisturbed run"
     )
-    return 1 if result.faults else 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

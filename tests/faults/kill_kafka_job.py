@@ -11,7 +11,6 @@ differs; 1: something does.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -28,6 +27,7 @@ from sinks.recording import open_recording
 from sinks.topic_uri import parse_topic
 from sinks.wire import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
+from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -143,10 +143,7 @@ def run(broker: KafkaBroker, folder: Path, lines: Sequence[bytes], *, kills: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill_kafka_job", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("recording", type=Path, help="recording with load reports (.jsonl, .jsonl.gz, .jsonl.zst)")
-    parser.add_argument("--kills", type=int, default=50, help="how often the job is killed (50)")
-    parser.add_argument("--seed", type=int, default=7, help="decides the moments (7)")
+    parser = kill_options("tests.faults.kill_kafka_job", __doc__ or "", kills=50)
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
     with tempfile.TemporaryDirectory(prefix="kill-kafka-") as scratch:
@@ -161,16 +158,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 seed=given.seed,
                 say=lambda text: print(text, file=sys.stderr, flush=True),
             )
-    for one in found.comparisons:
-        print(f"{one.topic}: {one.records} records, {one.repeated} published again")
-    for fault in found.faults:
-        print(f"fault: {fault}")
-    verdict = "differs from" if found.faults else "equals"
+    good = told(found.comparisons)
+    verdict = "equals" if good else "differs from"
     print(
         f"{given.kills} kills, {found.in_batch} of them in a micro-batch, and a restart of the broker in {time.monotonic() - began:.0f} s, "
         f"while {found.published} records were published at {SPEED:g} times their speed: the outcome {verdict} the plain replay"
     )
-    return 1 if found.faults else 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ micro-batch. What lies on the topics in the end, each record counted once, must 
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from sinks.recording import open_recording
 from tests.faults.kill_job import newest_batch
+from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import TOPICS, RealJob
 from tests.faults.topics import Comparison, compare
 from tests.replayed import replayed
@@ -61,10 +61,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill_pulsar_job", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("recording", type=Path, help="recording with load reports (.jsonl, .jsonl.gz, .jsonl.zst)")
-    parser.add_argument("--kills", type=int, default=10, help="how often the job is killed (10)")
-    parser.add_argument("--seed", type=int, default=7, help="decides the moments (7)")
+    parser = kill_options("tests.faults.kill_pulsar_job", __doc__ or "", kills=10)
     parser.add_argument("--partitions", type=int, default=0, help="of every topic; 0 = topics without partitions (0)")
     given = parser.parse_args(arguments)
     began, lines = time.monotonic(), list(open_recording(given.recording))
@@ -74,14 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with pulsar_cluster(folder / "cluster") as cluster:
             say: Say = lambda text: print(text, file=sys.stderr)  # noqa: E731
             found = run(cluster, folder / "job", lines, kills=given.kills, seed=given.seed, partitions=given.partitions, say=say)
-    for one in found:
-        print(f"{one.topic}: {one.records} records, {one.repeated} published again")
-    faults = [fault for one in found for fault in one.faults]
-    for fault in faults:
-        print(f"fault: {fault}")
-    verdict = "differs from" if faults else "equals"
+    good = told(found)
+    verdict = "equals" if good else "differs from"
     print(f"{given.kills} kills in {time.monotonic() - began:.0f} s: what was published {verdict} the plain replay")
-    return 1 if faults else 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -33,15 +33,7 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
     """The loop's own topics lie on the very cluster that it balances."""
     settings = modular.cluster.settings(tmp_path)
     with on_pulsar(tmp_path / "loop", modular.cluster, settings) as loop, skewed_users(modular.cluster, tmp_path, "t/skewed") as users:
-        told("at the start", users)
-        assert users.spread() > GOAL
-        loop.begin()
-        wait_until_even(users, loop)
-        told("balanced", users)
-
-        wait_for_rounds(3, loop)
-        told("three rounds later", users)
-        assert users.spread() < GOAL
+        becomes_even_and_stays_so(users, loop)
 
         (newcomer,) = set(modular.servers) - set(users.load())
         modular.start([newcomer])
@@ -51,10 +43,8 @@ def test_a_skewed_cluster_becomes_even_stays_so_and_a_broker_that_joins_gets_its
         loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
-    outcomes = loop.outcomes()
-    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
     assert nothing_was_lost(traffic)
-    assert moved_at_most_once(loop)
+    assert moved_at_most_once(loop, users, traffic)
 
 
 @pytest.mark.parametrize("topics", ["pulsar", pytest.param("kafka", marks=pytest.mark.slow)])
@@ -70,21 +60,12 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
         kafka: KafkaBroker = request.getfixturevalue("kafka")
         extensible = closed_loop(folder, settings, {name: kafka.topic(f"loop-{name}") for name in TOPICS}, **filters)
     with extensible as loop, skewed_users(guarded_pulsar, tmp_path, f"t/on-{topics}") as users:
-        told("at the start", users)
-        assert users.spread() > GOAL
-        loop.begin()
-        wait_until_even(users, loop)
-        told("balanced", users)
-        wait_for_rounds(3, loop)
-        told("three rounds later", users)
-        assert users.spread() < GOAL
+        becomes_even_and_stays_so(users, loop)
         loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
-    outcomes = loop.outcomes()
-    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
     assert nothing_was_lost(traffic)
-    assert moved_at_most_once(loop)
+    assert moved_at_most_once(loop, users, traffic)
 
 
 def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(modular: PulsarProcesses, tmp_path: Path) -> None:
@@ -152,6 +133,17 @@ def under_way(modular: PulsarProcesses, loop: Loop, besides: Collection[str] = (
     return [one for one in loop.commands() if one.id not in told and modular.logged(rf"{re.escape(one.bundle)}/unload\?")]
 
 
+def becomes_even_and_stays_so(users: Users, loop: Loop) -> None:
+    told("at the start", users)
+    assert users.spread() > GOAL
+    loop.begin()
+    wait_until_even(users, loop)
+    told("balanced", users)
+    wait_for_rounds(3, loop)
+    told("three rounds later", users)
+    assert users.spread() < GOAL
+
+
 def wait_until_even(users: Users, loop: Loop) -> None:
     """By what brokers own and producers send, not by the figures the loop itself works with."""
     everything = 0.99 * sum(users.rates.values())
@@ -179,9 +171,11 @@ def nothing_was_lost(traffic: TrafficLog) -> bool:
     return traffic.acknowledged > 1000 and not traffic.lost
 
 
-def moved_at_most_once(loop: Loop) -> bool:
+def moved_at_most_once(loop: Loop, users: Users, traffic: TrafficLog) -> bool:
     """The whole test is shorter than the cool-down."""
-    return set(Counter(one.bundle for one in loop.outcomes() if one.status == "applied").values()) == {1}
+    outcomes = loop.outcomes()
+    print(f"{len(loop.rounds())} rounds, {len(outcomes)} moves; {pauses(outcomes, traffic, users.topics)}")
+    return set(Counter(one.bundle for one in outcomes if one.status == "applied").values()) == {1}
 
 
 def every_command_has_one_outcome(given: Collection[str], loop: Loop) -> bool:
