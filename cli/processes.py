@@ -32,7 +32,7 @@ def run_each(calls: Sequence[Callable[[], T]], processes: int, done: Callable[[i
     if min(processes, len(calls)) <= 1:
         return [_told(place, call(), done) for place, call in enumerate(calls)]
     with _pool(min(processes, len(calls))) as pool:
-        with _signals_wait():
+        with signals_wait():
             places = {pool.submit(call): place for place, call in enumerate(calls)}
         answers = {places[future]: _told(places[future], future.result(), done) for future in as_completed(places)}
     return [answers[place] for place in range(len(calls))]
@@ -79,14 +79,35 @@ def _terminated_in_order() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Processes that start meanwhile never hear these signals: whoever is at a terminal sends them to all, but only this one answers."""
+def signals_wait() -> Iterator[None]:
+    """Processes that start meanwhile never hear these signals: whoever is at a terminal sends them to all, but only this one answers.
+
+    This one answers afterwards: whoever is interrupted while it starts another leaves that half started, which is told at length.
+    """
     resource_tracker.ensure_running()  # it lets the signals through again when it starts
+    heard: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        with _told_of_signals(heard):
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for number in heard:
+        signal.raise_signal(number)
+
+
+@contextmanager
+def _told_of_signals(heard: list[int]) -> Iterator[None]:
+    """What is blocked here can reach any other thread, numpy's for example; the answer would still be Python's, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda told, _frame: heard.append(told)) for number in _ENDING}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end_with_parent() -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.processes import WorkerLost, run_each
+from cli.processes import WorkerLost, run_each, signals_wait
 
 PROJECT = Path(__file__).parents[2]
 #: Longer than any test waits.
@@ -39,6 +40,28 @@ def test_what_one_raises_is_raised_without_waiting_for_the_others() -> None:
 def test_a_process_that_was_killed_is_told() -> None:
     with pytest.raises(WorkerLost, match="ended from outside"):
         run_each([_dies, _dies], 2, lambda _place, _answer: None)
+
+
+def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_started() -> None:
+    begun = threading.Event()
+    done: list[str] = []
+
+    def hears() -> None:
+        begun.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    def starts() -> None:
+        with signals_wait():
+            begun.set()
+            hearing.join()
+            done.append("started")
+        done.append("went on")
+
+    hearing = threading.Thread(target=hears)
+    hearing.start()
+    with pytest.raises(KeyboardInterrupt):
+        starts()
+    assert done == ["started"]
 
 
 @linux
