@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Literal
 
 from sinks.applying import Applier, Effect, Patience
@@ -40,7 +41,7 @@ class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
     def __init__(self, admin: PulsarAdmin, life: Life) -> None:
-        super().__init__(admin, Patience(300, backoff_ms=0), wait=lambda _: False)
+        super().__init__(admin, Patience(300, backoff_ms=0), wait=Event().wait)
         self.life = life
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
