@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from strategies.model import BrokerMemory, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
 
 _NOTHING = BrokerMemory()
+#: Rounds that are looked at together at most.
+_FURTHEST = 4096
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class OpenLoop:
         asking = Asking(settings)
         self._asking = asking if leap and asking.possible else None
         self._ahead: _Ahead | None = None
+        #: How many rounds are looked at together: more after quiet ones, so that little is looked at in vain.
+        self._reach = 1
         #: Bytes that could not be decoded, of all blocks; records folded so far, of the block under way.
         self.rejected = self.folded = 0
 
@@ -103,11 +108,12 @@ class OpenLoop:
             self._ahead = _Ahead.start(cluster, store)
         if self._ahead is None or self._asking is None:
             return None
-        regular = regular_rounds(block, row, self._ahead.known, self._settings)
+        regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
         if regular is None:
             return None
         rounds = Rounds(regular.now_ms, block.ts[regular.rows], np.asarray(block.figures[regular.rows]), regular.fresh)
         found = self._asking.quiet(self._ahead.standing, rounds)
+        self._reach = min(2 * self._reach, _FURTHEST) if found.count == len(regular) else 1
         if not found.count:
             return None
         self._ahead = self._ahead.after(block, regular, found.count, found.memory)
@@ -254,14 +260,16 @@ def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Int
 
 
 def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, Ints]]:
-    """Traffic of one part after the other; the next one is read while one is used, and none is kept."""
+    """Traffic of one part after the other, read once per block; the next one is read while one is used, and none is kept."""
+    blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
     with ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(parts[0].column.read)
-        for index, part in enumerate(parts):
+        coming = ahead.submit(blocks[0][0].column.read)
+        for index, group in enumerate(blocks):
             traffic, starts = coming.result()
-            if index + 1 < len(parts):
-                coming = ahead.submit(parts[index + 1].column.read)
-            yield part, traffic, starts
+            if index + 1 < len(blocks):
+                coming = ahead.submit(blocks[index + 1][0].column.read)
+            for part in group:
+                yield part, traffic, starts
 
 
 def _after_sweep(block: Block, row: int) -> int:

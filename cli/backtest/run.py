@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -62,7 +64,19 @@ class Answer:
 
 def run(job: Job, *, leap: bool = True) -> Answer:
     """Raises SinkError for a recording that cannot be read. `leap`: as in `OpenLoop`."""
-    return _Run(job, leap).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
+    with _few_collections():
+        return _Run(job, leap).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Rounds make very many objects and no cycles; Python's search for these would take a fifth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Run:

@@ -44,14 +44,14 @@ class Regular:
         return len(self.ends)
 
 
-def regular_rounds(block: Block, begin: int, known: Known, settings: EngineSettings) -> Regular | None:
-    """The regular rounds from record `begin` on, as far as they go; None if there is not even one.
+def regular_rounds(block: Block, begin: int, most: int, known: Known, settings: EngineSettings) -> Regular | None:
+    """The regular rounds from record `begin` on, as far as they go but `most`; None if there is not even one.
 
     Regular: every broker reports once, newer than before, with the same bundles; nobody else does; the sweep lists all and misses none;
     no clock jumps, nobody is stale, and no round closes before its sweep. Whatever is not is left to the engine.
     """
     brokers = len(known.names)
-    ends = begin + np.flatnonzero(block.kinds[begin:] == SWEEP)
+    ends = begin + np.flatnonzero(block.kinds[begin:] == SWEEP)[:most]
     if not len(ends) or block.texts["cluster"] != (known.cluster,):
         return None
     starts = np.concatenate(([begin], ends[:-1] + 1)).astype(np.int64)
