@@ -48,21 +48,25 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. `sizes`: brokers, for the growth; `seconds`: for a latency; `turns`: of `in_turns`; `passes`: of `round_cost`."""
+    """What is measured.
+
+    `sizes`: brokers, for the growth; `seconds`: for a latency; `warm_ups`, `turns`: of `in_turns`; `passes`: of `round_cost`.
+    """
 
     brokers: int
     bundles: int
     seconds: float
     sizes: tuple[int, ...]
     triggers_ms: tuple[int, ...]
+    warm_ups: int
     turns: int
     passes: int
     modes: tuple[Mode, ...]
     parts: tuple[str, ...] = PARTS
 
 
-FULL = Plan(1_000, 100, 45, (100, 1_000, 5_000), (0, 500, 2_000), 4, 5, (Mode(False, 100, 10, 5), Mode(True, 1_000, 4, 4)))
-QUICK = Plan(200, 50, 6, (50, 200), (0,), 1, 2, (Mode(False, 50, 4, 2), Mode(True, 200, 2, 2)))
+FULL = Plan(1_000, 100, 45, (100, 1_000, 5_000), (0, 500, 2_000), 3, 4, 5, (Mode(False, 100, 10, 5), Mode(True, 1_000, 4, 4)))
+QUICK = Plan(200, 50, 6, (50, 200), (0,), 1, 1, 2, (Mode(False, 50, 4, 2), Mode(True, 200, 2, 2)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -126,7 +130,8 @@ class Bench:
             ]
             fleet = self._fleet(self.plan.brokers)
             before = figures.batches
-            for times in in_turns(queries, job.topics.telemetry, fleet, mode.records, turns=self.plan.turns, batches=mode.batches):
+            counts = {"warm_ups": self.plan.warm_ups, "turns": self.plan.turns, "batches": mode.batches}
+            for times in in_turns(queries, job.topics.telemetry, fleet, mode.records, **counts):
                 figures.batches = [*before, *times]
                 say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
 

@@ -33,8 +33,8 @@ _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
-#: Version of the typed columns of a broker (see `columns`): Spark cannot read rows of other columns. Raise it with every change there.
-COLUMNS_VERSION = 4
+#: Version of the rows of the state (see `state_rows`). Raise it with every change there that older rows cannot be read with.
+ROWS_VERSION = 5
 _EPOCH = "round.epoch"
 _HALF_DONE = (
     "holds a micro-batch that was begun and must be repeated as it was: run once with the old settings and --drain, then start "
@@ -128,7 +128,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     settings |= {"placement.strategy": engine.placement} | _dotted(f"placement.{placement}", placing)
     settings["topics.telemetry"] = parse_topic(job.topics.telemetry).identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
-    return Guard(engine.version, {"cluster": STATE_VERSION, "columns": COLUMNS_VERSION}, json.loads(json.dumps(settings)))
+    return Guard(engine.version, {"cluster": STATE_VERSION, "rows": ROWS_VERSION}, json.loads(json.dumps(settings)))
 
 
 @contextmanager

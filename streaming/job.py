@@ -172,15 +172,15 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     else:
         packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
         keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
-    with _workers_of_its_own(records.sparkSession):
+    with _workers_of_its_own(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
-def _workers_of_its_own(spark: SparkSession) -> Iterator[None]:
+def _workers_of_its_own(spark: SparkSession, checkpoint: str) -> Iterator[None]:
     """Functions of equal environment take turns with Python workers: what one has kept would lie in another process."""
     environment = spark.sparkContext.environment
-    environment["REBALANCER_WORKERS"] = "state"
+    environment["REBALANCER_WORKERS"] = checkpoint
     try:
         yield
     finally:

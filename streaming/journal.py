@@ -6,7 +6,7 @@ brokers have changed. No Spark here: entries are handed out to be written, and h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -19,9 +19,9 @@ Entry = Mapping[str, V | None]
 class Journal(Generic[V]):
     """Names and their newest values. An entry holds names and values; a value of None says that the name is gone."""
 
-    def __init__(self, weight: Callable[[V], int], entry_weight: int) -> None:
-        """`weight` of a value; an entry is closed when its values weigh `entry_weight`."""
-        self._weight, self._entry_weight = weight, entry_weight
+    def __init__(self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]) -> None:
+        """`weight` of a value; an entry is closed when its values weigh `entry_weight`. `new_entry`: a number that no entry ever had."""
+        self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
         self._values: dict[str, V] = {}
         # Entry → how many items lie in it, and the names whose newest item that is; both by age, oldest first.
         self._items: dict[int, int] = {}
@@ -38,8 +38,24 @@ class Journal(Generic[V]):
         """The newest value of every name that is not gone."""
         return self._values
 
-    def read(self, number: int, entry: Entry[V]) -> None:
-        """Takes in an entry that was written earlier; oldest first."""
+    def follow(self, entries: Sequence[int], read: Callable[[int], Entry[V]]) -> bool:
+        """Takes in what another journal, once equal to this one, has written since; `entries`: those that it keeps, oldest first.
+
+        Whatever is not known is read. False when this journal is not what the other one was earlier: nothing in it counts then.
+        """
+        kept = set(entries)
+        known = [number for number in self._items if number in kept]
+        if known != list(entries[: len(known)]):
+            return False
+        for number in entries[len(known) :]:
+            self._take(number, read(number))
+        for number in self._items.keys() - kept:
+            if self._newest[number]:
+                return False
+            self._drop(number)
+        return True
+
+    def _take(self, number: int, entry: Entry[V]) -> None:
         self._items[number] = len(entry)
         self._newest[number] = {}
         for name, value in entry.items():
@@ -47,16 +63,18 @@ class Journal(Generic[V]):
 
     def write(self, changed: Entry[V]) -> tuple[dict[int, Entry[V]], list[int]]:
         """Takes in what has changed: entries to be written under their numbers, and numbers of those to be deleted."""
-        before = set(self._items)
+        before = list(self._items)
         fresh = self._append({name: value for name, value in changed.items() if value is not None or name in self._where})
         self._drop_superseded()
         fresh |= self._append(self._take_oldest())
-        return {number: entry for number, entry in fresh.items() if number in self._items}, sorted(before - set(self._items))
+        return {number: entry for number, entry in fresh.items() if number in self._items}, [
+            number for number in before if number not in self._items
+        ]
 
     def _append(self, items: Entry[V]) -> dict[int, Entry[V]]:
-        fresh: dict[int, Entry[V]] = dict(enumerate(self._cut(items), max(self._items, default=-1) + 1))
+        fresh: dict[int, Entry[V]] = {self._new_entry(): entry for entry in self._cut(items)}
         for number, entry in fresh.items():
-            self.read(number, entry)
+            self._take(number, entry)
         return fresh
 
     def _note(self, name: str, value: V | None, number: int) -> None:
@@ -108,11 +126,3 @@ class Journal(Generic[V]):
         for name in self._newest.pop(number):
             del self._where[name]
         del self._items[number]
-
-
-def journal(weight: Callable[[V], int], entry_weight: int, entries: Iterable[tuple[int, Entry[V]]]) -> Journal[V]:
-    """A journal as it was written; `entries` oldest first."""
-    made = Journal(weight, entry_weight)
-    for number, entry in entries:
-        made.read(number, entry)
-    return made

@@ -13,9 +13,9 @@ from sinks.outputs import OutputRow, event_row
 from sinks.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.store import StateStore
-from streaming.columns import STATE_KEY, STATE_VALUE
 from streaming.decode import Decoded, ReadRows, by_cluster
-from streaming.store import StoreCache, Variables
+from streaming.state_rows import STATE_KEY, STATE_VALUE
+from streaming.store import MapVariable, Rows, StoreCache
 
 #: `seq` numbers the rows of one cluster within a micro-batch in fold order.
 OUTPUT = StructType(
@@ -46,7 +46,7 @@ class ClusterProcessor(StatefulProcessor):
         self._engine = Engine(self._settings)
         # Read where it is used: the key itself never travels with the job.
         self._key = signing_key(self._signing)
-        self._variables = Variables(handle.getMapState("state", STATE_KEY, STATE_VALUE))
+        self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         clusters = by_cluster(self._read_rows(rows))
@@ -57,9 +57,10 @@ class ClusterProcessor(StatefulProcessor):
         if not cluster:  # nobody knows whose these are: there is nothing but rejected rows
             return [OutputRow("rejected", cluster, one.rejected) for one in records]
         kept = _KEPT if self._kept is None else self._kept
-        store = kept.open(cluster, self._variables)
+        rows = Rows(self._state, cluster)
+        store = kept.open(cluster, rows)
         outputs = list(fold(self._engine, records, store, self._key))
-        store.flush(self._variables)
+        store.flush(rows)
         kept.keep(cluster, store)
         return outputs
 

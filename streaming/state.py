@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
@@ -16,10 +15,10 @@ from pyspark.sql import functions as F
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
-from streaming.checkpoint import COLUMNS_VERSION, GUARD, SPARK_LOG, read_guard
-from streaming.columns import brokers_of, part_of
+from streaming.checkpoint import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
+from streaming.state_rows import BROKERS, HEAD, TABLES, named_row, unpack_brokers, unpack_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def read_state(checkpoint: str | Path, *, session: SparkSession | None = None) -
             f"{folder} is not a checkpoint of this program: it has no {GUARD}; name the checkpoint of a job that has run"
         )
     guard = read_guard(folder)
-    if guard.state.get("columns") != COLUMNS_VERSION:
+    if guard.state.get("rows") != ROWS_VERSION:
         raise StateVersionError(f"the state in {folder} was written by version {guard.product}: read it with that version")
     if not any(folder.glob("commits/[0-9]*")):
         return []
@@ -84,28 +83,23 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     try:
         state = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load()
         # Bundle tables are most of the state and nobody asks for them here.
-        rows = state.where(F.col("user_map_key.part") != "tables").collect()
+        rows = state.where(~F.col("user_map_key.name").startswith(f"{TABLES}/")).collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
             f"What Spark said is in {folder / SPARK_LOG}"
         ) from error
-    found = {part: {(key.cluster, key.entry): part_of(part, value) for key, value in _of(part, rows)} for part in ("cluster", "brokers")}
-    return [
-        row for cluster, _ in sorted(found["cluster"]) for row in _cluster_rows(cluster, found["cluster"][cluster, 0], found["brokers"])
-    ]
+    found = {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
+    clusters = sorted(cluster for part, cluster, _ in found if part == HEAD)
+    return [row for cluster in clusters for row in _cluster_rows(cluster, found)]
 
 
-def _of(part: str, rows: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    return ((row.user_map_key, row.user_map_value) for row in rows if row.user_map_key.part == part)
-
-
-def _cluster_rows(cluster: str, columns: tuple[Any, ...], entries: Mapping[tuple[str, int], tuple[Any, ...]]) -> Iterator[BrokerStateRow]:
-    packed, _, numbers, _ = columns
-    state = from_bytes(bytes(packed))
+def _cluster_rows(cluster: str, packed: Mapping[tuple[str, str, int], bytes]) -> Iterator[BrokerStateRow]:
+    head = unpack_head(packed[HEAD, cluster, 0])
+    state = from_bytes(head.cluster)
     newest: dict[str, BrokerState | None] = {}
-    for number in numbers:
-        newest |= brokers_of(entries[cluster, number])
+    for entry in head.broker_entries:
+        newest |= unpack_brokers(packed[BROKERS, cluster, entry])
     brokers = [broker for broker in newest.values() if broker is not None]
     return (_row(cluster, state, broker) for broker in sorted(brokers, key=lambda broker: broker.order))
 

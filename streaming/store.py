@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from secrets import randbits
 from typing import Any, Protocol
-from uuid import uuid4
-
-import msgspec
 
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
-from streaming.columns import PARTS, brokers_of, brokers_row, part_of, row_of
 from streaming.journal import Journal
+from streaming.state_rows import BROKERS, HEAD, TABLES, Head, pack, row_name, unpack_brokers, unpack_head, unpack_tables
 
 Row = tuple[Any, ...]
 
 #: So that no row of state comes near the limits of Java: brokers in one, bytes of tables in one.
 _BROKERS_PER_ENTRY = 2_000
 _BYTES_PER_ENTRY = 4 * 2**20
-_TABLES = msgspec.msgpack.Decoder(dict[str, bytes | None])
+_ENTRY_BITS = 63
 
 
 class MapVariable(Protocol):
@@ -30,48 +28,47 @@ class MapVariable(Protocol):
     def removeKey(self, key: Row) -> None: ...
 
 
-class Part:
-    """The rows of one part of the state. Not a variable of its own, whose code Spark would make anew in every micro-batch."""
+class Rows:
+    """A cluster's rows in Spark's state variable (STATE_KEY → STATE_VALUE)."""
 
-    def __init__(self, state: MapVariable, part: str) -> None:
-        self._state, self._part = state, part
+    def __init__(self, state: MapVariable, cluster: str) -> None:
+        self._state, self._cluster = state, cluster
 
-    def get(self, cluster: str, entry: int = 0) -> Row | None:
-        """Columns of the part (`PARTS`)."""
-        row = self._state.getValue((cluster, self._part, entry))
-        return None if row is None else part_of(self._part, tuple(row))
+    def get(self, part: str, entry: int = 0) -> bytes | None:
+        row = self._state.getValue((row_name(part, self._cluster, entry),))
+        return None if row is None else bytes(row[0])
 
-    def put(self, columns: Row, cluster: str, entry: int = 0) -> None:
-        self._state.updateValue((cluster, self._part, entry), row_of(self._part, columns))
+    def there(self, part: str, entry: int) -> bytes:
+        """Raises StateVersionError for an entry that is missing."""
+        packed = self.get(part, entry)
+        if packed is None:
+            raise StateVersionError(
+                f"the state of cluster {self._cluster} is not whole (entry {entry} of its {part} is missing): "
+                "bring the checkpoint back from a copy"
+            )
+        return packed
 
-    def remove(self, cluster: str, entry: int) -> None:
-        self._state.removeKey((cluster, self._part, entry))
+    def put(self, packed: bytes, part: str, entry: int = 0) -> None:
+        self._state.updateValue((row_name(part, self._cluster, entry),), (packed,))
+
+    def remove(self, part: str, entry: int) -> None:
+        self._state.removeKey((row_name(part, self._cluster, entry),))
 
 
-class Variables:
-    """Spark's side, by part."""
-
-    def __init__(self, state: MapVariable) -> None:
-        """`state`: STATE_KEY → STATE_VALUE."""
-        self.clusters, self.brokers, self.tables = (Part(state, part) for part in PARTS)
+def _new_entry() -> int:
+    """No two entries ever have the same number: what is kept under one needs not be read again, whatever has failed meanwhile."""
+    return randbits(_ENTRY_BITS)
 
 
 class SparkStore:
-    """The state of one cluster, equal to Spark's as long as the token there is this `token`. Nothing reaches Spark before `flush`."""
+    """The state of one cluster. Nothing reaches Spark before `flush`."""
 
-    def __init__(self, cluster: str) -> None:
-        self._name = cluster
-        self._token = ""
+    def __init__(self) -> None:
         self._cluster = self._written_cluster = ClusterState()
-        self._brokers = Journal[BrokerState](lambda _: 1, _BROKERS_PER_ENTRY)
-        self._tables = Journal[bytes](len, _BYTES_PER_ENTRY)
+        self._brokers = Journal[BrokerState](lambda _: 1, _BROKERS_PER_ENTRY, _new_entry)
+        self._tables = Journal[bytes](len, _BYTES_PER_ENTRY, _new_entry)
         self._changed_brokers: dict[str, BrokerState | None] = {}
         self._changed_tables: dict[str, bytes | None] = {}
-
-    @property
-    def token(self) -> str:
-        """Names what is in Spark's state: no two contents ever had the same; empty for a cluster that was never written."""
-        return self._token
 
     @property
     def table_bytes(self) -> int:
@@ -108,57 +105,49 @@ class SparkStore:
     def put_cluster(self, state: ClusterState) -> None:
         self._cluster = state
 
-    def flush(self, variables: Variables) -> None:
-        """Writes what changed to Spark's state, under a new token; the micro-batch that commits makes it last."""
+    def flush(self, rows: Rows) -> None:
+        """Writes what changed to Spark's state; the micro-batch that commits makes it last."""
         if not (self._changed_brokers or self._changed_tables or self._cluster != self._written_cluster):
             return
-        fresh_brokers, old_brokers = self._brokers.write(self._changed_brokers)
-        fresh_tables, old_tables = self._tables.write(self._changed_tables)
-        for number, brokers in fresh_brokers.items():
-            variables.brokers.put(brokers_row(brokers), self._name, number)
-        for number, tables in fresh_tables.items():
-            variables.tables.put((msgspec.msgpack.encode(tables),), self._name, number)
-        for number in old_brokers:
-            variables.brokers.remove(self._name, number)
-        for number in old_tables:
-            variables.tables.remove(self._name, number)
-        self._token, self._written_cluster = uuid4().hex, self._cluster
-        entries = (self._brokers.entries, self._tables.entries)
-        variables.clusters.put((to_bytes(self._cluster), self._token, *entries), self._name)
-        self._changed_brokers, self._changed_tables = {}, {}
+        _write(self._brokers, self._changed_brokers, rows, BROKERS)
+        _write(self._tables, self._changed_tables, rows, TABLES)
+        rows.put(pack(Head(to_bytes(self._cluster), tuple(self._brokers.entries), tuple(self._tables.entries))), HEAD)
+        self._written_cluster, self._changed_brokers, self._changed_tables = self._cluster, {}, {}
 
-    def read(self, row: Row, variables: Variables) -> None:
-        """Takes in what Spark has of the cluster. Raises StateVersionError."""
-        packed, self._token, brokers, tables = row
-        self._cluster = self._written_cluster = from_bytes(bytes(packed))
-        for number in brokers:
-            self._brokers.read(number, brokers_of(_there(variables.brokers, self._name, number)))
-        for number in tables:
-            self._tables.read(number, _TABLES.decode(_there(variables.tables, self._name, number)[0]))
+    def follow(self, head: Head, rows: Rows) -> bool:
+        """Takes in what Spark has of the cluster, as far as it is not known; False where this is no earlier state of it: useless then.
+
+        Raises StateVersionError.
+        """
+        self._cluster = self._written_cluster = from_bytes(head.cluster)
+        return self._brokers.follow(head.broker_entries, lambda entry: unpack_brokers(rows.there(BROKERS, entry))) and self._tables.follow(
+            head.table_entries, lambda entry: unpack_tables(rows.there(TABLES, entry))
+        )
 
 
 class StoreCache:
-    """Stores of a process from one micro-batch to the next, so that it need not read again what it has written itself.
+    """Stores of a process from one micro-batch to the next, so that it need not read again what it has read or written itself.
 
-    A store counts only while its token is the one in Spark's state, which changes with every write: after a task that failed, a batch
-    that is repeated, a restart, or a turn of another process, the tokens differ and the state is read. A store is taken out before it
-    is changed and comes back when it is written, so that none is ever half changed.
+    What Spark has counts: its list of entries is read every time, and entries that are not known are read. After a task that failed, a
+    batch that is repeated, a restart, or a turn of another process, the list differs. A store is taken out before it is changed and comes
+    back when it is written, so that none is ever half changed.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._stores: dict[str, SparkStore] = {}
 
-    def open(self, cluster: str, variables: Variables) -> SparkStore:
+    def open(self, cluster: str, rows: Rows) -> SparkStore:
         """The store of a cluster, as it stands in Spark's state. Raises StateVersionError."""
         kept = self._stores.pop(cluster, None)
-        row = variables.clusters.get(cluster)
-        if row is None:
-            return SparkStore(cluster)
-        if kept is not None and kept.token == row[1]:
+        packed = rows.get(HEAD)
+        if packed is None:
+            return SparkStore()
+        head = unpack_head(packed)
+        if kept is not None and kept.follow(head, rows):
             return kept
-        store = SparkStore(cluster)
-        store.read(row, variables)
+        store = SparkStore()
+        store.follow(head, rows)
         return store
 
     def keep(self, cluster: str, store: SparkStore) -> None:
@@ -170,10 +159,9 @@ class StoreCache:
             del sizes[oldest], self._stores[oldest]
 
 
-def _there(part: Part, cluster: str, entry: int) -> Row:
-    row = part.get(cluster, entry)
-    if row is None:
-        raise StateVersionError(
-            f"the state of cluster {cluster} is not whole (entry {entry} is missing): bring the checkpoint back from a copy"
-        )
-    return row
+def _write(journal: Journal[Any], changed: Mapping[str, Any], rows: Rows, part: str) -> None:
+    fresh, old = journal.write(changed)
+    for entry, values in fresh.items():
+        rows.put(pack(values), part, entry)
+    for entry in old:
+        rows.remove(part, entry)

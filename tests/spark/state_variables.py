@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.store import Variables
+from streaming.state_rows import named_row
+from streaming.store import Rows
 
 Row = tuple[Any, ...]
 
@@ -40,16 +41,15 @@ class Spark:
         """What a task sees and changes; it becomes Spark's state when the batch commits."""
         return Spark(CountingMap(dict(self.state.rows)))
 
-    def rows(self, part: str) -> dict[Row, Row]:
-        """`part`: cluster, brokers or tables."""
-        return {key: row for key, row in self.state.rows.items() if key[1] == part}
+    def values(self, part: str) -> list[bytes]:
+        """`part`: head, brokers or tables."""
+        return [value for (name,), (value,) in self.state.rows.items() if named_row(name)[0] == part]
 
     def calls(self, *parts: str) -> list[str]:
-        return [call for call, key in self.state.calls if not parts or key[1] in parts]
+        return [call for call, (name,) in self.state.calls if not parts or named_row(name)[0] in parts]
 
-    @property
-    def variables(self) -> Variables:
-        return Variables(self.state)
+    def rows(self, cluster: str) -> Rows:
+        return Rows(self.state, cluster)
 
     def getMapState(self, _name: str, _key: object, _value: object) -> CountingMap:
         """As the handle that a processor is given."""

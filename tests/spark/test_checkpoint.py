@@ -137,12 +137,12 @@ def test_a_newer_product_goes_on_as_long_as_the_state_format_is_the_same(tmp_pat
 
 
 def test_state_of_another_format_is_refused(tmp_path: Path) -> None:
-    begin(tmp_path, replace(a_guard(), product="9.9.9", state={"cluster": 99, "columns": 1}))
-    with pytest.raises(StateVersionError, match=r"written by version 9\.9\.9 in state format cluster 99, columns 1.*new folder"):
+    begin(tmp_path, replace(a_guard(), product="9.9.9", state={"cluster": 99, "rows": 1}))
+    with pytest.raises(StateVersionError, match=r"written by version 9\.9\.9 in state format cluster 99, rows 1.*new folder"):
         begin(tmp_path)
 
 
-@pytest.mark.parametrize("part", ["cluster", "columns"])
+@pytest.mark.parametrize("part", ["cluster", "rows"])
 def test_a_checkpoint_of_the_version_before_is_refused(part: str, tmp_path: Path) -> None:
     now = a_guard()
     begin(tmp_path, replace(now, state={**now.state, part: now.state[part] - 1}))

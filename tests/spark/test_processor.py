@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
@@ -17,10 +16,10 @@ from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import WireLimits
 from sinks.signing import SigningSettings, signing_key
 from strategies.engine import EngineSettings
-from streaming.columns import brokers_of, part_of
 from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
+from streaming.state_rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_tables
 from streaming.store import StoreCache
 from streaming.written import KINDS
 from tests.spark.state_variables import Spark
@@ -72,14 +71,14 @@ class Decided:
                 self.published[row.kind].append(row.value)
 
     def brokers(self) -> list[str]:
-        return sorted(name for row in self._part("brokers") for name in brokers_of(row))
+        return sorted(name for packed in self._values(BROKERS) for name in unpack_brokers(packed))
 
     def tables(self) -> list[str]:
-        return sorted(name for (row,) in self._part("tables") for name in msgspec.msgpack.decode(row))
+        return sorted(name for packed in self._values(TABLES) for name in unpack_tables(packed))
 
-    def _part(self, part: str) -> list[tuple[Any, ...]]:
+    def _values(self, part: str) -> list[bytes]:
         rows = self._tester.peekMapState("state", "")
-        return [part_of(part, row) for key, row in rows.items() if key[1] == part]
+        return [packed for (name,), (packed,) in rows.items() if named_row(name)[0] == part]
 
 
 def records_of(workshop: Workshop) -> list[TopicRecord]:

@@ -23,9 +23,9 @@ LARGE = 2**20
 def batch(spark: Spark, change: Callable[[SparkStore], object], worker: StoreCache | None = None, cluster: str = "c") -> Spark:
     """One task in one worker's process, up to the commit."""
     attempt, worker = spark.attempt(), worker or StoreCache(LARGE)
-    store = worker.open(cluster, attempt.variables)
+    store = worker.open(cluster, attempt.rows(cluster))
     change(store)
-    store.flush(attempt.variables)
+    store.flush(attempt.rows(cluster))
     worker.keep(cluster, store)
     return attempt
 
@@ -51,7 +51,7 @@ def told(store: StateStore) -> object:
 
 
 def seen(spark: Spark, worker: StoreCache | None = None) -> Any:
-    return told((worker or StoreCache(0)).open("c", spark.attempt().variables))
+    return told((worker or StoreCache(0)).open("c", spark.attempt().rows("c")))
 
 
 def test_changes_are_seen_at_once_and_again_in_the_next_batch() -> None:
@@ -83,16 +83,16 @@ def test_a_batch_takes_few_calls_however_much_it_changes() -> None:
     worker = StoreCache(LARGE)
     first = batch(with_brokers(*names), lambda store: store.put_cluster(ClusterState(round=8)), worker)
     second = batch(first, report, worker)
-    assert second.calls("cluster") == ["get", "update"]
+    assert second.calls("head") == ["get", "update"]
     assert second.calls("brokers") == second.calls("tables") == ["update", "remove"]
 
 
 def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> None:
     spark = with_brokers("b1").attempt()
-    store = StoreCache(0).open("c", spark.variables)
+    store = StoreCache(0).open("c", spark.rows("c"))
     store.put_broker(broker("b1"))
     store.put_cluster(store.get_cluster())
-    store.flush(spark.variables)
+    store.flush(spark.rows("c"))
     assert set(spark.calls()) == {"get"}
     store.put_broker(replace(broker("b1"), digest="new"))
     assert set(spark.calls()) == {"get"}
@@ -101,7 +101,7 @@ def test_nothing_is_written_before_the_flush_and_nothing_without_a_change() -> N
 def test_a_removed_broker_takes_its_table_along_and_may_come_back() -> None:
     removed = batch(with_brokers("b1"), lambda store: store.remove_broker("b1"))
     assert seen(removed)[:2] == ({}, {})
-    assert (removed.rows("brokers"), removed.rows("tables")) == ({}, {})
+    assert (removed.values("brokers"), removed.values("tables")) == ([], [])
 
     def come_back(store: SparkStore) -> None:
         store.put_broker(broker("b1", 5))
@@ -118,7 +118,8 @@ def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
 
 def test_state_that_is_not_whole_is_refused() -> None:
     spark = with_brokers("b1")
-    del spark.state.rows["c", "tables", 0]
+    (name,) = next(key for key in spark.state.rows if key[0].startswith("tables/"))
+    del spark.state.rows[name,]
     with pytest.raises(StateVersionError, match="cluster c is not whole"):
         seen(spark)
 
@@ -166,12 +167,21 @@ def test_a_worker_that_gets_the_cluster_back_does_not_trust_what_it_knew() -> No
     assert seen(second, one) == seen(second)
 
 
+def test_workers_that_take_turns_read_only_what_the_other_has_written() -> None:
+    one, other = StoreCache(LARGE), StoreCache(LARGE)
+    spark = batch(batch(with_brokers(*(f"b{i}" for i in range(9))), rounds(8), one), rounds(9), other)
+    spark = batch(spark, lambda store: store.put_table("b1", b"fresh"), one)
+    assert batch(spark, rounds(10), other).calls("tables", "brokers") == ["get"]
+    assert seen(spark, other) == seen(spark)
+
+
 def test_of_two_attempts_at_once_only_the_one_that_counts_is_trusted() -> None:
     one, other = StoreCache(LARGE), StoreCache(LARGE)
     spark = with_brokers("b1", "b2")
-    batch(spark, rounds(8), one)
-    committed = batch(spark, rounds(8), other)
-    assert len(batch(committed, rounds(9), one).calls()) > len(batch(committed, rounds(9), other).calls()) == 2
+    batch(spark, lambda store: store.put_table("b1", b"of the one"), one)
+    committed = batch(spark, lambda store: store.put_table("b2", b"of the other"), other)
+    assert seen(committed, one) == seen(committed, other) == seen(committed)
+    assert seen(committed)[1] == {"b1": b"b1", "b2": b"of the other"}
 
 
 def test_another_checkpoint_with_a_cluster_of_the_same_name_is_another_state() -> None:

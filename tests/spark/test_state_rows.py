@@ -1,0 +1,49 @@
+"""A broker that lies in Spark's state comes back with everything that is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from strategies.model import BrokerMemory, Figures, Resource, Traffic
+from strategies.store import BrokerState
+from strategies.table_summary import TableSummary
+from streaming.state_rows import Head, named_row, pack, row_name, unpack_brokers, unpack_head, unpack_tables
+
+
+def a_broker(memory: BrokerMemory) -> BrokerState:
+    resources = [Resource(1.5 * i, 100.0 + i) for i in range(5)]
+    figures = Figures(*resources, Traffic(1.0, 2.0, 3.0, 4.0), 64, 0.5, 7.0, 13)  # type: ignore[arg-type, call-arg]
+    table = TableSummary(1.5, 2.5, 3, 4, 5, 6.5, 7.5)
+    return BrokerState("b:1", 3, 10, 2, 11, 12, 3, 14, "digest", "of bundles", figures, memory, table)
+
+
+def test_brokers_come_back_as_they_were_and_those_that_are_gone_stand_beside() -> None:
+    bare = replace(a_broker(BrokerMemory()), figures=Figures())
+    entry = {"b:1": a_broker(BrokerMemory()), "b:2": a_broker(BrokerMemory(0.1, 0.5, 3, 0, 1e6, 12)), "b:3": None, "b:4": bare}
+    for some in ({}, {"b:3": None}, entry):
+        assert unpack_brokers(pack(some)) == some
+
+
+def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_them() -> None:
+    read = msgspec.msgpack.decode(pack({"b:1": a_broker(BrokerMemory(ewma=0.25))}))
+    assert (read["b:1"]["memory"]["ewma"], read["b:1"]["figures"]["traffic"]["msg_rate_in"]) == (0.25, 1.0)
+
+
+def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
+    """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
+    broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
+    assert str(unpack_brokers(pack({"b:1": broker}))["b:1"]) == str(replace(broker, figures=Figures(cpu=Resource(5.0, 100.0))))
+
+
+def test_heads_and_tables_come_back() -> None:
+    head = Head(b"state", (2**63 - 1, 0), ())
+    assert unpack_head(pack(head)) == head
+    assert unpack_tables(pack({"b:1": b"table", "b:2": None})) == {"b:1": b"table", "b:2": None}
+
+
+@pytest.mark.parametrize("cluster", ["c", "", "a/b", "tables/1/c"])
+def test_names_of_rows_can_be_told_apart(cluster: str) -> None:
+    assert named_row(row_name("brokers", cluster, 12)) == ("brokers", cluster, 12)
