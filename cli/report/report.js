@@ -199,6 +199,7 @@
     fillTable(byId("moves"), ["time", "bundle", "from", "to", "traffic", "reason", "outcome"], rows, ["time", "bundle", "name", "name", "right", "text", ""]);
     const part = run.moves.length < run.moves_total ? ` Of ${run.moves_total} moves the ${run.moves.length} with most traffic in their time are listed.` : "";
     byId("moves-hint").textContent = (run.moves_total ? `${run.moves_total} in all.` : "Nothing was moved.") + part;
+    byId("moves").parentElement.hidden = !rows.length;
     byId("more").hidden = all || run.moves.length <= FEW;
     byId("more").textContent = `Show all ${run.moves.length}`;
   }

@@ -48,6 +48,24 @@ class Summary:
         return float(100.0 * np.nanmax(self.run.usage)) if np.isfinite(self.run.usage).any() else float("nan")
 
     @property
+    def most_brokers(self) -> int:
+        """The largest number of brokers that took part in a round."""
+        return int(np.isfinite(self.run.usage).sum(axis=1).max()) if self.run.rounds else 0
+
+    @property
+    def deserted_row(self) -> int | None:
+        """The row from which on no round had a broker; None if the last one had."""
+        there = np.flatnonzero(np.isfinite(self.run.usage).any(axis=1))
+        row = int(there[-1]) + 1 if len(there) else 0
+        return row if row < self.run.rounds else None
+
+    @property
+    def least_at_end(self) -> float:
+        """Percent; of the emptiest broker in the last round."""
+        last = self.run.usage[-1]
+        return float(100.0 * np.nanmin(last)) if np.isfinite(last).any() else float("nan")
+
+    @property
     def reached_share(self) -> float:
         """Part (0–1) of the rounds in which the strategy was content."""
         return float(self.run.reached.mean()) if self.run.rounds else 0.0

@@ -17,6 +17,8 @@ Level = Literal["good", "fair", "bad", "open", "told", "unsure"]
 FEW_ROUNDS = 60
 #: So many points above first and last spread are worth telling.
 _HIGHER = 5.0
+#: Percent of usage that Pulsar's own default calls overloaded.
+_FULL = 85.0
 #: A run in which more than this part of the moves went to bundles that had moved before is restless.
 _RESTLESS = 0.25
 
@@ -49,7 +51,23 @@ def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
             "There were no load reports of two brokers, or not enough time passed for a round.",
             (*steps, Step("Check what the recording holds; a round closes once a minute unless round.interval_ms says otherwise.")),
         )
+    hopeless = [_hopeless(run, steps) for run in known]
+    if all(hopeless):
+        return hopeless[0] or _of_one(known[0], steps)
     return _of_one(known[0], steps) if len(known) == 1 else _of_several(known, steps)
+
+
+def _hopeless(run: Summary, steps: Sequence[Step]) -> Verdict | None:
+    """What no strategy can do anything about."""
+    if run.deserted_row is not None:
+        headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
+        detail = "Bundles had nobody to serve them, and nothing could be moved: no figure after that means anything."
+        return Verdict("bad", headline, detail, (*steps, Step("Look below when the last brokers left, and why.")))
+    if run.most_brokers == 1:
+        headline = f"There was only one broker: in {number(run.run.rounds, 'round')} nothing could be moved."
+        detail = "Load is balanced between brokers; with one there is nothing to decide, whatever the settings."
+        return Verdict("unsure", headline, detail, (*steps, Step("Ask again with the reports of two brokers or more.")))
+    return None
 
 
 def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
@@ -58,6 +76,11 @@ def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
     headline = f"{_what_happened(run)} {_effort(run)}"
     if not run.content_at_end:
         return _not_content(run, headline, steps)
+    if run.least_at_end >= _FULL:
+        detail = f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, and no move can help that."
+        return Verdict(
+            "fair", headline, detail, (*steps, Step("Add brokers, or let clients send less; then the strategy has somewhere to move load."))
+        )
     restless = _restlessness(run)
     if restless:
         advice = Step(
@@ -106,7 +129,8 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
         more = Step("To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
         return Verdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
     if not any(_differ(evenest, run) for run in runs):
-        headline = f"All {len(runs)} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
+        who = "Both" if len(runs) == 2 else f"All {len(runs)}"
+        headline = f"{who} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
         detail = "On this data the choice makes no difference."
         if not evenest.moves:
             steps = steps or (Step("To see whether another threshold would have acted, look at the settings of each run, and change one."),)

@@ -83,7 +83,7 @@ def verdict(found: Rated) -> str:
     orders = {name: found.order(name) for name in found.scenarios}
     known = [name for name, kept in orders.items() if kept is not None]
     if not known:
-        return "None of these strategies has a published rating (Pulsar's classes in parity mode have)."
+        return "Too few of these strategies have a published rating to compare their order (Pulsar's classes in parity mode have one)."
     lost = [name for name in known if not orders[name]]
     kept = f"The order of the published ratings is reproduced in {len(known) - len(lost)} of {len(known)} properties"
     return f"{kept}; not in {', '.join(lost)}." if lost else f"{kept}: {', '.join(known)}."

@@ -19,6 +19,7 @@ from cli.report.verdict import Verdict, judge
 from simulation.timeline import Kind, Membership, Move, Timeline
 
 A, B = "a:8080", "b:8080"
+NOBODY = float("nan")
 BUNDLE = "t/n/0x00000000_0x80000000"
 
 
@@ -67,6 +68,24 @@ def test_a_cluster_that_was_evened_out_is_good() -> None:
     assert "1 bundle was moved (1.0 MB/s of traffic) in 3 rounds." in told.headline
 
 
+def test_a_cluster_without_brokers_is_not_even_however_good_it_began() -> None:
+    gone = a_run((0.4, 0.4), (0.4, 0.4), (NOBODY, NOBODY), (NOBODY, NOBODY))
+    for told in (verdict(gone), verdict(gone, replace(gone, title="another"))):
+        assert (told.level, told.headline) == ("bad", "From round 3 of 4 on there was no broker.")
+    assert verdict(a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))).level == "good", "they came back"
+
+
+def test_with_one_broker_there_is_nothing_to_judge() -> None:
+    told = verdict(a_run((0.4, NOBODY), (0.9, NOBODY)))
+    assert (told.level, told.headline) == ("unsure", "There was only one broker: in 2 rounds nothing could be moved.")
+
+
+def test_even_and_full_is_not_good() -> None:
+    told = verdict(a_run((0.99, 0.5), (0.9, 0.88), moves=(a_move(0),)))
+    assert (told.level, told.detail) == ("fair", "Balanced, but full: the emptiest broker is at 88 %, and no move can help that.")
+    assert told.next[-1].text.startswith("Add brokers")
+
+
 def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
     told = verdict(a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=(a_move(0), a_move(1, B, A))))
     assert told.level == "fair"
@@ -112,7 +131,7 @@ def test_of_several_runs_the_evenest_and_the_calmest_are_named() -> None:
 
 def test_runs_that_do_not_differ_are_not_ranked() -> None:
     same = [a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), title=title) for title in ("one", "other")]
-    assert verdict(*same).headline.startswith("All 2 did the same")
+    assert verdict(*same).headline.startswith("Both did the same")
 
 
 def test_a_short_recording_is_too_little_to_choose_by() -> None:
