@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "Try strategies on modelled clusters in virtual time, the published experiments among them.",
     "record": "Copy a topic into a recording.",
     "convert": "Make a columnar recording (Parquet) from JSON Lines, for back-tests.",
+    "trace": "Make a trace of load from a recording, for scenarios of simulate to follow.",
     "backtest": "See what strategies would have decided on a recording, and what would have come of it.",
     "tune": "Search settings on a recording: how even, at what cost, and is it better than now?",
     "state": "Show what a checkpoint remembers about every broker.",

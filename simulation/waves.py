@@ -89,10 +89,12 @@ def _trace(wave: Trace) -> Summed:
 
 def _repeated(at_s: Floats, sums: Floats, factors: Floats, interval_s: float) -> Floats:
     length = interval_s * len(factors)
-    whole = np.floor(at_s / length)
-    rest = at_s - whole * length
+    since = np.maximum(at_s, 0.0)
+    whole = np.floor(since / length)
+    rest = since - whole * length
     place = np.minimum((rest / interval_s).astype(np.int64), len(factors) - 1)
-    return np.asarray(whole * sums[-1] + sums[place] + (rest - place * interval_s) * factors[place], dtype=np.float64)
+    before = np.minimum(at_s, 0.0) * factors[0]
+    return np.asarray(before + whole * sums[-1] + sums[place] + (rest - place * interval_s) * factors[place], dtype=np.float64)
 
 
 def without_transients(wave: Wave | None) -> Wave | None:

@@ -133,13 +133,15 @@ class Daily(Form):
 class Trace(Form):
     """Recorded factors, one after the other, from the beginning again when they are over.
 
-    With `file`, which lies beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1.
+    With `file`, which lies beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
+    columns the one that its first line (`# seconds,NAME,…`) gives the name `column`, or the last one. `rebalancer trace` writes such files.
     """
 
     kind: Literal["trace"]
     interval_s: Positive = 60
     factors: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
     file: str | None = None
+    column: str | None = None
 
 
 Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
@@ -148,7 +150,7 @@ Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 class Namespace(Form):
     """A namespace, its share of all bundles, and the dispatch limits of its policies. Every entry of `traffic` belongs to one."""
 
-    name: Annotated[str, Field(pattern=r"^[-=:.\w]+/[-=:.\w]+$")]
+    name: Annotated[str, Field(pattern=r"^[-=:.\w]+(/[-=:.\w]+){1,2}$")]
     share: Positive = 1
     dispatch: TopicDispatch = TopicDispatch()
 

@@ -28,21 +28,35 @@ def _wave(path: Path, wave: dict[str, Any]) -> dict[str, Any]:
         return wave
     if "factors" in wave:
         raise SettingsError([f"{path}: a trace has factors = [...] or file = {file!r}, not both"])
-    return wave | {"factors": _factors(path.parent / file)}
+    column = wave.get("column")
+    return wave | {"factors": _factors(path.parent / file, column if isinstance(column, str) else None)}
 
 
-def _factors(file: Path) -> list[float]:
-    """One figure a line, of several columns the last one; what is empty or begins with # does not count."""
+def _factors(file: Path, column: str | None) -> list[float]:
+    """One figure a line; of several columns the one that the first line gives this name, or else the last one.
+
+    What is empty or begins with # does not count.
+    """
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"{file}: the trace cannot be read ({error}); write one figure a line"]) from error
-    told = [(number, line.rpartition(",")[2].strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    place = -1 if column is None else _place(file, lines[0] if lines else "", column)
+    rows = [(number, line.split(",")) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    told = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
     figures = [_figure(file, number, text) for number, text in told]
     mean = fsum(figures) / len(figures) if figures else 0.0
     if mean <= 0:
-        raise SettingsError([f"{file}: holds no figure above 0; write one figure a line"])
+        raise SettingsError([f"{file}: holds no figure above 0{'' if column is None else f' for {column}'}; write one figure a line"])
     return [figure / mean for figure in figures]
+
+
+def _place(file: Path, heading: str, column: str) -> int:
+    names = [name.strip() for name in heading.lstrip("#").split(",")] if heading.startswith("#") else []
+    if column not in names:
+        there = f"there are {', '.join(names)}" if names else "its first line names none; begin it with # and the names"
+        raise SettingsError([f"{file}: has no column {column!r}; {there}"])
+    return names.index(column)
 
 
 def _figure(file: Path, number: int, text: str) -> float:

@@ -53,6 +53,11 @@ def test_a_trace_is_repeated() -> None:
     assert _mean(wave, 30, 90) == 1.5
 
 
+def test_before_the_start_a_trace_is_as_at_the_start() -> None:
+    wave = Trace(kind="trace", interval_s=60, factors=(1, 2, 3))
+    assert [_mean(wave, -120, -60), _mean(wave, -30, 30), _mean(wave, -60, 120)] == pytest.approx([1, 1, 4 / 3])
+
+
 def test_somebody_who_waits_sees_half_of_what_goes_on_and_off() -> None:
     calm = without_transients(OnOff(kind="on-off", on_s=60, off_s=60, begins=2))
     assert _mean(calm, 0, 120) == 1

@@ -1,0 +1,129 @@
+"""`rebalancer trace`: the load of a recording as a file that a scenario's traffic follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli import console, options
+from cli.recording import ENDINGS, check_use
+from strategies.errors import SettingsError, SinkError
+
+if TYPE_CHECKING:
+    from cli.trace.loads import Load, Loads, Reading
+
+app = typer.Typer()
+#: What a scenario takes as the name of a namespace, and a column of the file cannot break in two.
+_NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}")
+#: Below this part of all traffic, bundles' reports do not say how much a namespace carries.
+_ENOUGH = 0.95
+
+
+@app.command()
+def trace(
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The trace: .csv, to lie beside the scenario.")],
+    *,
+    interval: Annotated[float, typer.Option("--interval", min=1, max=86_400, metavar="SECONDS", help="One figure for so long.")] = 60,
+    per: Annotated[
+        Literal["cluster", "namespace"], typer.Option("--per", help="One figure for all traffic, or one for each namespace.")
+    ] = "cluster",
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Which, if the recording holds several.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    config: options.Config = None,
+    overrides: options.Overrides = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make a trace of load from a recording, and print the part of a scenario that follows it.
+
+    The trace holds what brokers received, in MiB/s; message sizes, how often messages were read, topics and bundles are printed. Add
+    machines and brokers to it, and `rebalancer simulate` runs a modelled cluster under the load as it was recorded.
+    """
+    if target.name.endswith(ENDINGS):
+        raise typer.BadParameter(f"{target.name}: a trace is no recording; end the name with .csv", param_hint="FILE")
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
+    from cli.backtest.source import columnar
+    from cli.trace.loads import loads_of
+    from cli.trace.text import scenario_part, write_trace
+    from sinks.columnar_reading import read_blocks
+
+    wanted = options.settings(config, overrides)
+    with columnar(recording, wanted.job.wire, console.progress) as path:
+        reading = loads_of(read_blocks(path), round(interval * 1000), wanted.engine.round.stale_after_ms, per)
+    found = _one(recording, reading, cluster)
+    loads = _usable(recording, found, per, interval)
+    write_trace(target, loads, interval)
+    if as_json:
+        console.print_json("trace", 1, _as_json(target, found, loads, interval))
+        return
+    console.progress(f"{target}: {len(loads[0].received)} figures {'each ' if len(loads) > 1 else ''}of {interval:g} s")
+    for line in scenario_part(target, loads, interval):
+        print(line)
+
+
+def _one(recording: Path, reading: Reading, wanted: str | None) -> Loads:
+    """The loads of the cluster that is meant."""
+    check_use(str(recording), reading.records, reading.rejected)
+    if not reading.clusters:
+        raise SinkError(f"{recording}: none of its {reading.records} records is a load report; name a recording of load reports.")
+    names = ", ".join(reading.clusters)
+    if wanted is None and len(reading.clusters) > 1:
+        raise SettingsError([f"{recording}: holds several clusters ({names}); name one with --cluster"])
+    name = next(iter(reading.clusters)) if wanted is None else wanted
+    if name not in reading.clusters:
+        raise SettingsError([f"--cluster {name}: is not in {recording}; it holds {names}"])
+    return reading.clusters[name]
+
+
+def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequence[Load]:
+    """The loads a scenario can follow; says what was left out."""
+    if not len(found.everything.received):
+        raise SinkError(
+            f"{recording}: its load is known for {found.seconds:.0f} s (from the end of the first pass on), less than one interval of "
+            f"{interval:g} s; choose a shorter --interval, or record for longer."
+        )
+    if found.silent:
+        console.progress(f"nobody reported for a part of {found.silent} intervals; there the load counts as 0")
+    loads = [found.everything] if per == "cluster" else list(found.namespaces)
+    moving = [load for load in loads if load.message_bytes > 0 and (per == "cluster" or _NAMESPACE.fullmatch(load.name))]
+    left_out = [load.name for load in loads if load not in moving]
+    if not moving:
+        raise SinkError(f"{recording}: nobody received anything in it; record while there is traffic.")
+    if left_out:
+        console.progress(f"left out, without traffic or with a name that scenarios do not take: {', '.join(left_out)}")
+    told = sum(float(load.received.mean()) for load in loads) / max(1.0, float(found.everything.received.mean()))
+    if per == "namespace" and told < _ENOUGH:
+        console.progress(
+            f"reports of bundles hold {100 * told:.0f} % of the traffic only, as the extensible load manager names the busiest ones; "
+            "--per cluster has all of it"
+        )
+    return moving
+
+
+def _as_json(target: Path, found: Loads, loads: Sequence[Load], interval: float) -> dict[str, object]:
+    from simulation.model import MIB
+
+    return {
+        "file": str(target),
+        "cluster": found.cluster,
+        "begins_ms": found.begins_ms,
+        "interval_s": interval,
+        "intervals": len(loads[0].received),
+        "silent": found.silent,
+        "loads": [
+            {
+                "name": load.name,
+                "mib_in": float(load.received.mean()) / MIB,
+                "message_bytes": load.message_bytes,
+                "fan_out": load.fan_out,
+                "bundles": load.bundles,
+                "topics": load.topics,
+            }
+            for load in loads
+        ],
+    }

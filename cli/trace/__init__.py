@@ -1,0 +1,1 @@
+"""Load over time, read out of a recording, for scenarios."""

@@ -1,0 +1,263 @@
+"""What a cluster carried while it was recorded: mean load per interval, of everything together or of each namespace.
+
+A broker's report counts until its next one, until it is withdrawn, until a pass neither heard of the broker nor missed it, or until it is
+stale; without the bundles that somebody else has taken over meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from sinks.columnar import FIGURES, KINDS
+from sinks.columnar_reading import Block, counts_of
+from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
+from strategies.filters.contract import namespace_of
+from strategies.model import Sweep, Tombstone
+from strategies.system_bundles import is_system_bundle
+
+Per = Literal["cluster", "namespace"]
+#: The load of everything together, as brokers report it; Pulsar's own bundles are in it and in no namespace.
+EVERYTHING, OWN = "all", ""
+_TRAFFIC = [FIGURES.index(name) for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")]
+_REPORT, _REJECTED = KINDS.index("report"), KINDS.index("rejected")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """`traffic`: float64[intervals, 4], means of each interval, columns of a bundle table. `bundles`, `topics`: how many at the end."""
+
+    name: str
+    traffic: Floats
+    bundles: int
+    topics: int
+
+    @property
+    def received(self) -> Floats:
+        """float64[intervals]: bytes/s in."""
+        return self.traffic[:, THROUGHPUT_IN]
+
+    @property
+    def message_bytes(self) -> float:
+        """Of a mean message; NaN without any."""
+        messages = float(self.traffic[:, RATE_IN].mean())
+        return float(self.received.mean()) / messages if messages > 0 else float("nan")
+
+    @property
+    def fan_out(self) -> float:
+        """How often a message was read in the mean; NaN without any."""
+        messages = float(self.traffic[:, RATE_IN].mean())
+        return float(self.traffic[:, RATE_OUT].mean()) / messages if messages > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loads:
+    """The loads of one cluster. `seconds`: for how long it is known at all; `silent`: intervals in which nobody was heard at the end.
+
+    `everything` first; then every namespace, in order of name.
+    """
+
+    cluster: str
+    begins_ms: int
+    seconds: float
+    silent: int
+    everything: Load
+    namespaces: tuple[Load, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Bundles of a broker: names, topics (int64[bundles]) and traffic (float64[bundles, 4])."""
+
+    names: tuple[str, ...]
+    topics: Ints
+    traffic: Floats
+
+    def without(self, names: frozenset[str]) -> _Table:
+        left = [place for place, name in enumerate(self.names) if name not in names]
+        return _Table(tuple(self.names[place] for place in left), self.topics[left], self.traffic[left])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read: the loads of every cluster by its name, and how many records, of which so many could not be used."""
+
+    clusters: Mapping[str, Loads]
+    records: int
+    rejected: int
+
+
+def loads_of(blocks: Iterable[Block], interval_ms: int, stale_ms: int, per: Per) -> Reading:
+    """All loads of a recording. Raises SinkError for one that cannot be read."""
+    gathered: dict[str, _Cluster] = {}
+    records = rejected = 0
+    for block in blocks:
+        records, rejected = records + len(block), rejected + int((block.kinds == _REJECTED).sum())
+        for row in np.flatnonzero(block.kinds != _REJECTED).tolist():
+            name = block.texts["cluster"][block.clusters[row]]
+            if block.kinds[row] == _REPORT:
+                gathered.setdefault(name, _Cluster(interval_ms, stale_ms, per)).report(block, row)
+            elif name in gathered:
+                match block.record(row):
+                    case Sweep() as sweep:
+                        gathered[name].sweep(sweep)
+                    case Tombstone() as withdrawn:
+                        gathered[name].withdraw(withdrawn)
+    return Reading({name: one.loads(name) for name, one in sorted(gathered.items())}, records, rejected)
+
+
+class _Cluster:
+    """Sums up step functions: what each broker reported last, times how long it held."""
+
+    def __init__(self, interval_ms: int, stale_ms: int, per: Per) -> None:
+        self._interval_ms, self._stale_ms, self._per = interval_ms, stale_ms, per
+        self._columns = {EVERYTHING: 0, OWN: 1}
+        self._now: dict[str, Floats] = {}
+        self._heard: dict[str, int] = {}
+        self._first: dict[str, int] = {}
+        self._tables: dict[str, _Table] = {}
+        self._begins_ms: int | None = None
+        self._at_ms = 0
+        self._sums: list[Floats] = []
+        self._silent: set[int] = set()
+
+    def report(self, block: Block, row: int) -> None:
+        """A broker says something new about itself, its bundles, or both."""
+        broker, ts = block.texts["broker"][block.brokers[row]], int(block.ts[row])
+        if ts < self._heard.get(broker, ts):
+            return
+        has_figures = not np.isnan(block.figures[row, 0])
+        if self._begins_ms is None and has_figures and ts > self._first.setdefault(broker, ts):
+            self._begin(ts)
+        self._until(ts)
+        self._heard[broker] = ts
+        known = self._now.get(broker)
+        fresh = np.zeros((len(self._columns), 4)) if known is None else known.copy()
+        if has_figures:
+            fresh[0] = block.figures[row, _TRAFFIC]
+        if block.bundles[row] >= 0:
+            traffic, starts = block.traffic
+            names = _names(block.texts["bundles"][block.bundles[row]])
+            topics = counts_of(block.texts["bundle_counts"][block.counts[row]])[0]
+            before = self._tables.get(broker)
+            if before is None or before.names != names:
+                self._take_over(broker, frozenset(names).difference(() if before is None else before.names))
+            self._tables[broker] = _Table(names, topics, traffic[starts[row] : starts[row + 1]])
+            fresh = self._with_namespaces(fresh, self._tables[broker])
+        self._now[broker] = fresh
+
+    def sweep(self, sweep: Sweep) -> None:
+        """A pass is over; whoever it does not know any more is gone."""
+        self._until(sweep.ts)
+        for broker in self._now.keys() - set(sweep.brokers) - sweep.missing.keys():
+            self._drop(broker)
+        if self._begins_ms is None and self._now:
+            self._begin(sweep.ts)
+
+    def withdraw(self, record: Tombstone) -> None:
+        """A broker took its report back: it is gone."""
+        if record.ts >= self._heard.get(record.broker, record.ts):
+            self._until(record.ts)
+            self._drop(record.broker)
+
+    def loads(self, name: str) -> Loads:
+        """Of all whole intervals."""
+        begins = self._at_ms if self._begins_ms is None else self._begins_ms
+        count = (self._at_ms - begins) // self._interval_ms
+        traffic = np.zeros((count, len(self._columns), 4))
+        for number, sums in enumerate(self._sums[:count]):
+            traffic[number, : len(sums)] = sums / self._interval_ms
+        tables = self._counts()
+        loads = [
+            Load(namespace, traffic[:, column], *tables.get(namespace, (0, 0)))
+            for namespace, column in sorted(self._columns.items())
+            if namespace not in (EVERYTHING, OWN)
+        ]
+        everything = Load(EVERYTHING, traffic[:, 0], *(sum(counts[at] for counts in tables.values()) for at in (0, 1)))
+        silent = sum(number < count for number in self._silent)
+        return Loads(name, begins, (self._at_ms - begins) / 1000, silent, everything, tuple(loads))
+
+    def _take_over(self, broker: str, names: frozenset[str]) -> None:
+        """Bundles that a broker has now count no longer where they were reported earlier."""
+        for other, table in list(self._tables.items()):
+            if other == broker or names.isdisjoint(table.names):
+                continue
+            left = table.without(names)
+            before, after = table.traffic.sum(axis=0), left.traffic.sum(axis=0)
+            now = self._now[other].copy()
+            now[0] *= np.divide(after, before, out=np.ones(4), where=before > 0)
+            self._tables[other], self._now[other] = left, self._with_namespaces(now, left)
+
+    def _begin(self, ts: int) -> None:
+        self._begins_ms = self._at_ms = ts
+
+    def _until(self, ts: int) -> None:
+        """What is known now held until then, or until it was stale."""
+        while self._heard:
+            broker = min(self._heard, key=lambda one: (self._heard[one], one))
+            stale_at = self._heard[broker] + self._stale_ms
+            if stale_at >= ts:
+                break
+            self._hold(stale_at)
+            self._drop(broker)
+        self._hold(ts)
+
+    def _hold(self, ts: int) -> None:
+        if self._begins_ms is None:
+            self._at_ms = max(self._at_ms, ts)
+            return
+        total = np.zeros((len(self._columns), 4))
+        for one in self._now.values():
+            total[: len(one)] += one
+        while self._at_ms < ts:
+            number = (self._at_ms - self._begins_ms) // self._interval_ms
+            edge = min(ts, self._begins_ms + (number + 1) * self._interval_ms)
+            while len(self._sums) <= number:
+                self._sums.append(np.zeros((0, 4)))
+            sums = total * (edge - self._at_ms)
+            before = self._sums[number]
+            sums[: len(before)] += before
+            self._sums[number] = sums
+            if not self._now:
+                self._silent.add(number)
+            self._at_ms = edge
+
+    def _drop(self, broker: str) -> None:
+        self._now.pop(broker, None)
+        self._heard.pop(broker, None)
+        self._tables.pop(broker, None)
+
+    def _with_namespaces(self, figures: Floats, table: _Table) -> Floats:
+        """float64[columns, 4]: the figures of everything, then the sums of each namespace."""
+        if self._per == "cluster":
+            return figures
+        namespaces = _namespaces(table.names)
+        for namespace in namespaces:
+            self._columns.setdefault(namespace, len(self._columns))
+        places = np.array([self._columns[namespace] for namespace in namespaces], dtype=np.int64) - 1
+        sums = [np.bincount(places, table.traffic[:, at], minlength=len(self._columns) - 1) for at in range(4)]
+        return np.concatenate([figures[:1], np.stack(sums, axis=1)])
+
+    def _counts(self) -> dict[str, tuple[int, int]]:
+        """Namespace → bundles and topics, by what brokers reported last; a bundle counts once."""
+        topics: dict[str, dict[str, int]] = {}
+        for table in self._tables.values():
+            for bundle, namespace, count in zip(table.names, _namespaces(table.names), table.topics.tolist(), strict=True):
+                if namespace != OWN:
+                    topics.setdefault(namespace, {})[bundle] = count
+        return {namespace: (len(counts), sum(counts.values())) for namespace, counts in topics.items()}
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n")) if text else ()
+
+
+@lru_cache(maxsize=4096)
+def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Of every bundle; `OWN` for bundles that belong to Pulsar itself."""
+    return tuple(OWN if is_system_bundle(name, "fixed") else namespace_of(name) for name in names)

@@ -1,0 +1,45 @@
+"""Recorded loads as files that scenarios read, and as the part of a scenario that reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cli.trace.loads import EVERYTHING, Load
+from simulation.model import MIB
+
+
+def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
+    """One line per interval: when it begins, and the MiB/s that each load received. The file appears when it is whole."""
+    part = file.with_name(f".{file.name}.part")
+    figures = np.stack([load.received / MIB for load in loads], axis=1)
+    lines = [f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}" for number, row in enumerate(figures.tolist())]
+    heading = f"# seconds,{','.join(load.name for load in loads)}"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("\n".join([heading, *lines, ""]), encoding="utf-8")
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Iterator[str]:
+    """Lines of a scenario that runs these loads: its length, its namespaces and its traffic."""
+    yield f"minutes = {max(2, round(len(loads[0].received) * interval_s / 60))}"
+    yield f"bundles = {max(len(loads), sum(load.bundles for load in loads))}"
+    apart = [load for load in loads if load.name != EVERYTHING]
+    for load in apart:
+        yield from ("", "[[namespaces]]", f"name = {json.dumps(load.name)}", f"share = {max(1, load.bundles)}")
+    for load in loads:
+        yield from ("", "[[traffic]]", f"name = {json.dumps(load.name)}")
+        if apart:
+            yield f"namespace = {json.dumps(load.name)}"
+        yield f"mib_in = {load.received.mean() / MIB:.6g}"
+        yield f"message_bytes = {load.message_bytes:.6g}"
+        yield f"fan_out = {load.fan_out:.6g}"
+        yield f"partitions = {max(1, load.topics)}"
+        told = f"interval_s = {interval_s:g}, file = {json.dumps(file.name)}, column = {json.dumps(load.name)}"
+        yield f'wave = {{ kind = "trace", {told} }}'
