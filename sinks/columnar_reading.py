@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -175,8 +175,11 @@ class Block:
         return BundleStats(names, traffic[starts[row] : starts[row + 1]], topics, sessions)
 
 
-def read_blocks(path: Path) -> Iterator[Block]:
-    """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened."""
+def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
+    """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened.
+
+    `with_traffic`: for those who use the traffic of every block, and more than once.
+    """
     pa, parquet = pyarrow_and_parquet()
     try:
         _check_columns(path, parquet.read_schema(path))
@@ -184,7 +187,12 @@ def read_blocks(path: Path) -> Iterator[Block]:
         file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
-    return _blocks(path, file, traffic, pa)
+
+    def read(group: int) -> Block:
+        block = _block(file, traffic, group)
+        return block.loaded() if with_traffic else block
+
+    return _blocks(path, read, file.groups, pa)
 
 
 def _check_columns(path: Path, found: Any) -> None:
@@ -207,16 +215,16 @@ def figures_of(table: Floats) -> list[Figures]:
     return [figures_from_list(row) for row in rows]
 
 
-def _blocks(path: Path, file: _Handle, traffic: _Handle, pa: Any) -> Iterator[Block]:
+def _blocks(path: Path, read: Callable[[int], Block], groups: int, pa: Any) -> Iterator[Block]:
     with ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(_block, file, traffic, 0) if file.groups else None
-        for group in range(file.groups):
+        coming = ahead.submit(read, 0) if groups else None
+        for group in range(groups):
             assert coming is not None
             try:
                 block = coming.result()
             except (OSError, pa.ArrowException) as error:
                 raise SinkError(f"{path} is damaged in row group {group} ({error}); copy it again, or convert it anew.") from error
-            coming = ahead.submit(_block, file, traffic, group + 1) if group + 1 < file.groups else None
+            coming = ahead.submit(read, group + 1) if group + 1 < groups else None
             yield block
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from cli.backtest.asking import Asking, Rounds, Standing
 from cli.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.columnar_reading import Block, Column, counts_of
-from strategies.averages import unpack_history
+from strategies.averages import BundleHistory, unpack_history
 from strategies.averages_in_bulk import BulkAverages
 from strategies.bundle_loads import Floats, Ints
 from strategies.clock import Clock
@@ -121,6 +121,11 @@ class OpenLoop:
         quiet = Quiet(known.cluster, regular.now_ms[part], known.names, found.usage, rounds.figures[part, :, 10:14], found.skips)
         return int(regular.ends[found.count - 1]) + 1, quiet
 
+    def absorb(self) -> None:
+        """Takes from passed rounds what their state will need, so that nobody has to keep or read their blocks any more."""
+        if self._ahead is not None:
+            self._ahead = self._ahead.absorbed(self._stores[self._ahead.known.cluster])
+
     def settle(self) -> None:
         """Makes the state that passed rounds leave; reads the bundles that it needs for it."""
         if self._ahead is not None:
@@ -135,6 +140,7 @@ class _Ahead:
     known: Known
     standing: Standing
     passed: tuple[_Passed, ...] = ()
+    averages: BulkAverages | None = None
     newest: tuple[Figures, ...] = ()
     counts: tuple[str, ...] = ()
 
@@ -195,15 +201,24 @@ class _Ahead:
             counts=counts,
         )
 
-    def write(self, store: InMemoryStore) -> None:
-        """Brings the store to where the passed rounds ended."""
+    def absorbed(self, store: InMemoryStore) -> _Ahead:
+        """The same with the averages of bundles as far as rounds were passed; they are made of the store's tables and advanced in place."""
         if not self.passed:
-            return
-        standing = self.standing
-        histories = [unpack_history(table) for one in standing.brokers if (table := store.get_table(one.broker)) is not None]
-        averages = BulkAverages(histories)
+            return self
+        averages = self.averages or BulkAverages(self._histories(store))
         for part, traffic, starts in _read_ahead(self.passed):
             _advance(averages, part, traffic, starts)
+        return replace(self, averages=averages, passed=())
+
+    def _histories(self, store: InMemoryStore) -> list[BundleHistory]:
+        return [unpack_history(table) for one in self.standing.brokers if (table := store.get_table(one.broker)) is not None]
+
+    def write(self, store: InMemoryStore) -> None:
+        """Brings the store to where the passed rounds ended."""
+        standing, averages = self.standing, self.absorbed(store).averages
+        if averages is None:
+            return
+        histories = self._histories(store)
         names = [history.newest.names for history in histories]
         counts = [
             counts_of(text) if text else (history.newest.topics, history.newest.sessions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,8 +64,21 @@ class Answer:
 
 def run(job: Job, *, leap: bool = True) -> Answer:
     """Raises SinkError for a recording that cannot be read. `leap`: as in `OpenLoop`."""
+    (answer,) = run_together([job], leap=leap)
+    return answer
+
+
+def run_together(jobs: Sequence[Job], *, leap: bool = True) -> Iterator[Answer]:
+    """All on one recording and one part of it, which is read once; each answer is made when it is asked for. As `run`."""
+    first, share = jobs[0], len(jobs) > 1
+    assert all((job.recording, job.since_ms, job.until_ms) == (first.recording, first.since_ms, first.until_ms) for job in jobs)
+    runs = [_Run(job, leap) for job in jobs]
     with _few_collections():
-        return _Run(job, leap).answer(_between(read_blocks(job.recording), job.since_ms, job.until_ms))
+        for block in _between(read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms):
+            for one in runs:
+                one.feed(block, keep=not share)
+        while runs:
+            yield runs.pop(0).answer()
 
 
 @contextmanager
@@ -88,14 +101,19 @@ class _Run:
         self._owners: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
 
-    def answer(self, blocks: Iterable[Block]) -> Answer:
-        for block in blocks:
-            self._counts["records"] += len(block)
-            if self._job.loop == "open":
-                for happened in self._loop.fold([block]):
-                    self._note(happened, None, 0)
-            else:
-                self._closed(block)
+    def feed(self, block: Block, *, keep: bool) -> None:
+        """The next records. `keep`: blocks may be read again when somebody asks for the averages of their bundles."""
+        self._counts["records"] += len(block)
+        if self._job.loop == "open":
+            for happened in self._loop.fold([block]):
+                self._note(happened, None, 0)
+        else:
+            self._closed(block)
+        # What was changed about a block is not worth keeping either.
+        if self._owners or not keep:
+            self._loop.absorb()
+
+    def answer(self) -> Answer:
         lines = tuple(tracer.timeline() for _, tracer in sorted(self._tracers.items()))
         return Answer(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
 
@@ -108,8 +126,6 @@ class _Run:
             rest = block.between(begin, len(block))
             put = Reassigned(rest, dict(self._owners))
             begin += self._until_moved(put.made(), put)
-        if self._owners:
-            self._loop.settle()  # what was changed about a block is not worth keeping until somebody asks for its averages
 
     def _until_moved(self, block: Block, put: Reassigned) -> int:
         """How many records were folded."""

@@ -62,13 +62,17 @@ def backtest(
     tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
     with columnar(recording, wanted.job.wire, console.progress) as path:
         jobs = [Job(path, title, settings, loop) for title, settings in tries]
-        answers = run_all(jobs, console.progress)
+        answers = run_all(jobs, console.progress, _whole)
     _show(recording, loop, jobs, answers, as_json)
     _check_rounds(recording, answers)
     if html is not None:
         _write_html(html, recording, answers)
     if fail_on_imbalance and any(line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines):
         raise typer.Exit(exits.IMBALANCED)
+
+
+def _whole(answer: Answer) -> Answer:
+    return answer
 
 
 def _parts(variant: str) -> list[str]:

@@ -50,7 +50,7 @@ def tune(
     sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
     with columnar(recording, current.job.wire, console.progress) as path:
         split_ms = _split(path, training, recording)
-        found = search(path, current, sets, split_ms, lambda jobs: run_all(jobs, console.progress))
+        found = search(path, current, sets, split_ms, lambda jobs, keep: run_all(jobs, console.progress, keep))
     if as_json:
         console.print_json("tune", 1, {"recording": str(recording), "strategy": current.engine.strategy, **_as_json(found)})
     else:

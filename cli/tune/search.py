@@ -10,15 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from cli.backtest.run import Answer, Job
 from cli.report.summary import Summary
 from cli.settings.load import Settings
 from simulation.timeline import Timeline
 
-Run = Callable[[Sequence[Job]], list[Answer]]
 #: Less than this difference between two spreads, in points, is none.
 _ALIKE = 0.05
+
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs jobs and gives what `keep` makes of each answer: a month is too large to have many answers at a time."""
+
+    def __call__(self, jobs: Sequence[Job], keep: Callable[[Answer], T]) -> list[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +74,12 @@ class Found:
 def search(recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: Run) -> Found:
     """`split_ms`: where the training part ends. Every trial runs closed loop. Raises SinkError."""
     jobs = [Job(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
-    costs = [_cost(answer) for answer in run_all(jobs)]
+    costs = run_all(jobs, _cost)
     first, *others = (Trial(changes, settings, cost) for (changes, settings), cost in zip([((), current), *trials], costs, strict=True))
     front = sorted(_front([first, *others]), key=lambda one: (one.training.spread, one.training.moves))
     again = [first, *(one for one in front if one is not first)]
-    answers = run_all([Job(recording, one.title, one.settings, "closed", split_ms, None) for one in again])
-    seen = [replace(one, test=_cost(answer), lines=answer.timelines) for one, answer in zip(again, answers, strict=True)]
+    tests = run_all([Job(recording, one.title, one.settings, "closed", split_ms, None) for one in again], _cost_and_lines)
+    seen = [replace(one, test=cost, lines=lines) for one, (cost, lines) in zip(again, tests, strict=True)]
     return Found(seen[0], tuple(seen[1:]), _best(seen[0], seen[1:]), len(trials), split_ms)
 
 
@@ -101,6 +110,10 @@ def _cost(answer: Answer) -> Cost:
     days = max(run.days for run in runs)
     spread = sum(value * weight for value, weight in spreads) / max(1, sum(weight for _, weight in spreads))
     return Cost(spread, sum(len(run.moves) for run in runs) / days, rounds, days)
+
+
+def _cost_and_lines(answer: Answer) -> tuple[Cost, tuple[Timeline, ...]]:
+    return _cost(answer), answer.timelines
 
 
 def _name(changes: tuple[str, ...]) -> str:

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from cli.backtest.open_loop import OpenLoop, Quiet
-from cli.backtest.run import Job, Loop, run
+from cli.backtest.run import Job, Loop, run, run_together
 from cli.settings.load import load
 from simulation.timeline import Timeline
 from sinks.columnar_reading import Block, read_blocks
@@ -98,6 +99,19 @@ def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str,
         leaping, step_by_step = (run(Job(path, "a", settings, loop), leap=leap) for leap in (True, False))
     assert step_by_step.passed_over == 0
     assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
+
+
+@given(st.sampled_from(("closed", "open")), seeds, seeds, lengths, st.integers(5, 60))
+def test_runs_that_read_the_file_together_are_what_each_is_alone(loop: Loop, seed: int, other: int, passes: int, group: int) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.parquet"
+        a_recording(path, seed, passes)
+        parquet.write_table(parquet.read_table(path), path, row_group_size=group)
+        jobs = [Job(path, one, replace(load(), engine=any_engine(one, other + at)), loop) for at, one in enumerate(STRATEGIES)]
+        together, alone = list(run_together(jobs)), [run(job) for job in jobs]
+    for one, another in zip(together, alone, strict=True):
+        assert one.passed_over == another.passed_over
+        assert [told(line) for line in one.timelines] == [told(line) for line in another.timelines]
 
 
 def told(line: Timeline) -> list[object]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cli.tune.space import SPACE, size, trials
 from simulation.timeline import Move, Timeline
 from strategies.shedding.registry import SHEDDERS
 
+T = TypeVar("T")
 #: Title of a job → spread in points and moves on the training part, the same on the test part.
 Costs = Mapping[str, tuple[float, int, float, int]]
 
@@ -30,8 +32,8 @@ def answered(spread: float, moves: int, rounds: int) -> Answer:
 
 
 def found(costs: Costs, rounds: int = 1440) -> Found:
-    def run(jobs: Sequence[Job]) -> list[Answer]:
-        return [answered(*costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds) for job in jobs]
+    def run(jobs: Sequence[Job], keep: Callable[[Answer], T]) -> list[T]:
+        return [keep(answered(*costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds)) for job in jobs]
 
     settings = load()
     sets = [((f"shedding.avg.{title}",), settings) for title in costs if title != "current settings"]
