@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from cli.trace.loads import EVERYTHING, Load
 from simulation.model import MIB
+from strategies.errors import SinkError
 
 
 def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
-    """One line per interval: when it begins, and the MiB/s that each load received. The file appears when it is whole."""
+    """One line per interval: when it begins, and the MiB/s that each load received. The file appears when it is whole. Raises SinkError."""
     part = file.with_name(f".{file.name}.part")
     figures = np.stack([load.received / MIB for load in loads], axis=1)
     lines = [f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}" for number, row in enumerate(figures.tolist())]
@@ -22,8 +24,10 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         part.write_text("\n".join([heading, *lines, ""]), encoding="utf-8")
         part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise SinkError(f"{file} cannot be written ({error.strerror or error}); make room, or name another file.") from error
 
 
 def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Iterator[str]:

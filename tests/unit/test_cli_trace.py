@@ -200,6 +200,8 @@ def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Pa
     assert "--force replaces it" in refused.words
     assert "a trace is no recording" in rebalancer("trace", source, source, "--force").words
     assert rebalancer("trace", source, tmp_path / "load.csv", "--force").code == 0
+    nowhere = rebalancer("trace", source, tmp_path / "load.csv" / "more.csv")
+    assert (nowhere.code, "more.csv cannot be written" in nowhere.words) == (1, True)
 
 
 @pytest.mark.parametrize(
