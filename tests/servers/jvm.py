@@ -14,15 +14,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from sinks.jars import MAVEN_CENTRAL, cache_folder, fetch, read_lock
+from tests.waiting import eventually
 
 HERE = Path(__file__).parent
 _READY_S = 120.0
@@ -216,14 +216,6 @@ def free_ports(count: int) -> list[int]:
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             found = [*found, port] if port not in found else found
     return found
-
-
-def eventually(true: Callable[[], bool], seconds: float, otherwise: str, every_s: float = 0.03) -> None:
-    """Waits for a condition that is looked at `every_s` seconds; it is an error when it does not come true in time."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(every_s)
 
 
 def dying_with_us() -> list[str]:

@@ -17,8 +17,9 @@ from sinks.wire import decode_command, decode_outcome, decode_round
 from strategies.model import Command, Outcome, Round
 from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
-from tests.servers.jvm import dying_with_us, eventually
+from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster
+from tests.waiting import eventually
 
 Program = Literal["collect", "run", "execute"]
 PROGRAMS: Mapping[Program, tuple[str, ...]] = {"collect": ("collect",), "run": ("run",), "execute": ("execute", "--apply")}

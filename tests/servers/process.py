@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
 
@@ -55,12 +56,13 @@ class Process:
 
     def wait_until(self, true: Callable[[], bool], seconds: float = 300) -> None:
         """Looks often; the process has to live meanwhile."""
-        deadline = time.monotonic() + seconds
-        while not true():
+
+        def looked() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, f"it has ended: {self.said[-2000:]}"
-            assert time.monotonic() < deadline, f"it did not happen in time: {self.said[-2000:]}"
-            time.sleep(0.02)
+            return true()
+
+        eventually(looked, seconds, lambda: f"it did not happen in time: {self.said[-2000:]}")
 
     def wait_for(self, words: str, seconds: float = 300) -> None:
         """Until it has said this."""

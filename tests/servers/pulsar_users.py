@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
 from tests.control_topic import TOPICS, Control
-from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.unit.command_line import Answer, rebalancer
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     import pulsar

@@ -16,10 +16,11 @@ import httpx
 from sinks.pulsar_admin import PulsarAdmin
 from strategies.errors import BrokerUnavailable
 from strategies.splitting.hashing import parse_bundle, topic_hash
-from tests.servers.jvm import dying_with_us, eventually
+from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.traffic import READY
 from tests.servers.traffic_log import TrafficLog, read_traffic
+from tests.waiting import eventually
 
 #: How much busier the bundles of a broker are than those of the idlest one: the broker with most bundles first.
 SKEW = (6.0, 3.0, 2.0, 1.0)

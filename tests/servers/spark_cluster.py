@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-from tests.servers.jvm import dying_with_us, eventually, free_ports, java
+from tests.servers.jvm import dying_with_us, free_ports, java
+from tests.waiting import eventually
 
 _READY_S = 120.0
 _HOST = "127.0.0.1"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.jvm import dying_with_us, eventually
+from tests.servers.jvm import dying_with_us
 from tests.servers.kafka_broker import KafkaBroker
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
 ROOT = Path(__file__).parents[2]

@@ -21,8 +21,9 @@ from streaming.written import KINDS
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values
-from tests.spark.test_job import Running, eventually
+from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

@@ -13,11 +13,11 @@ import pytest
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.servers.jvm import eventually
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import values
 from tests.servers.process import Process
 from tests.unit.test_collector import REPORT
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults]
 ONE, TWO = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"

@@ -16,11 +16,12 @@ from sinks.epochs import histories, next_epoch
 from sinks.kafka_settings import KafkaSettings, Mechanism
 from sinks.topics import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
-from tests.servers.jvm import eventually, free_ports
+from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
 from tests.servers.kafka_topics import put, values
 from tests.spark.workshop import uneven
 from tests.unit.command_line import rebalancer
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
 SASL: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

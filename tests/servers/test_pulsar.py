@@ -23,10 +23,10 @@ from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
 from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control, command
-from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
 BOTH = pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"], ids=["modular", "extensible-with-tokens"])

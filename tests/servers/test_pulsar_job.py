@@ -20,8 +20,9 @@ from tests.replayed import replayed
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, by_cluster, drain
-from tests.spark.test_job import Running, eventually
+from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 

@@ -21,10 +21,10 @@ from sinks.topics import TopicAccess
 from sinks.wire import decode
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
-from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
 PROJECT = Path(__file__).parents[2]

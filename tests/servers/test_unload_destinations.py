@@ -11,9 +11,9 @@ import pytest
 
 from sinks.pulsar_admin import PulsarAdmin
 from strategies.errors import AdminError
-from tests.servers.jvm import eventually
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import look_up, topic_in
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.servers
 #: Generous: the machine may be busy with other things.

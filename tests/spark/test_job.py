@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from streaming.settings import JobSettings, Topics
 from streaming.state import read_state
 from streaming.written import Written
 from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -56,13 +56,6 @@ class Running:
         self._thread.join(300)
         assert self._result is not None
         return self._result
-
-
-def eventually(true: Callable[[], bool], seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
