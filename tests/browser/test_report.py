@@ -22,6 +22,8 @@ from tests.browser.conftest import DESKTOP, PHONE, Open
 
 pytestmark = pytest.mark.browser
 ROUNDS = 12
+#: A4 between its margins, in pixels of a style sheet.
+PAPER: dict[str, object] = {"viewport": {"width": 720, "height": 1_000}}
 #: As the demo has them.
 SETTINGS = {"avg": AvgSettings(max_unload=0.5), "threshold": ThresholdSettings()}
 
@@ -156,6 +158,21 @@ def test_nothing_is_wider_than_the_screen(tmp_path: Path, open_page: Open, devic
     page = open_page(written(tmp_path, [a_run("avg"), a_run("threshold")]), device)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert page.evaluate("document.querySelector('#usage .main-svg').getBoundingClientRect().width <= window.innerWidth")
+
+
+def test_on_a_phone_the_reason_of_a_move_is_read_without_pushing_anything_aside(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(written(tmp_path, [a_run()]), PHONE)
+    box = page.locator("#moves td.text").first.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= page.evaluate("window.innerWidth")
+
+
+def test_no_table_is_wider_than_the_paper(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(written(tmp_path, [a_run(), a_run("threshold")]), PAPER)
+    page.emulate_media(media="print")
+    too_wide = "tables => tables.filter(table => table.scrollWidth > table.parentElement.clientWidth).map(table => table.id)"
+    assert page.eval_on_selector_all("table", too_wide) == []
 
 
 def test_in_the_dark_page_and_charts_are_dark_and_on_paper_they_are_light(tmp_path: Path, open_page: Open) -> None:
