@@ -6,6 +6,7 @@ and once through a stage that decodes every record and throws the result away. T
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.figures import Sample, sample
+from benchmarks.figures import Sample, sample, say
 from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
@@ -91,8 +92,16 @@ def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str)
     topics = replace(job.topics, **outputs)
     progress: list[BatchProgress] = []
     checkpoint = str(folder / "checkpoint")
-    run_job(replace(job, checkpoint=checkpoint, topics=topics), SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark)
+    asked = replace(job, checkpoint=checkpoint, topics=topics)
+    leave_if_stopped(run_job(asked, SETTINGS[strategy], drain=True, on_progress=progress.append, session=spark).stopped_by)
     return [Batch(one.records, one.took_ms, one.written.commands) for one in progress]
+
+
+def leave_if_stopped(stopped_by: str) -> None:
+    """The job takes SIGTERM and Ctrl-C as a wish to stop and returns; the measurement was meant. Raises SystemExit."""
+    if stopped_by in signal.Signals.__members__:
+        say(f"stopped ({stopped_by}): this size was not measured to its end")
+        raise SystemExit(128 + signal.Signals[stopped_by])
 
 
 def _cost(fleet: Fleet, query: str, batches: list[Batch], warm_up: int) -> BatchCost:

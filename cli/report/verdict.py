@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
@@ -41,6 +41,9 @@ class Verdict:
     next: tuple[Step, ...]
 
 
+_LONGER = Step("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
+
+
 def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
     """Of one run, or of several compared. `steps`: what the caller knows to be next; otherwise what follows from the verdict."""
     known = [run for run in runs if run.run.rounds]
@@ -54,11 +57,26 @@ def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
     hopeless = [_hopeless(run, steps) for run in known]
     if all(hopeless):
         return hopeless[0] or _of_one(known[0], steps)
-    return _of_one(known[0], steps) if len(known) == 1 else _of_several(known, steps)
+    if len(known) > 1:
+        return _of_several(known, steps)
+    judged = _of_one(known[0], steps)
+    return _doubted(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
+
+
+def _doubted(judged: Verdict, rounds: int) -> Verdict:
+    """Nobody should believe a recording of minutes."""
+    if rounds >= FEW_ROUNDS:
+        return judged
+    detail = f"{number(rounds, 'round')} {'is' if rounds == 1 else 'are'} too little to rely on. {judged.detail}"
+    return replace(judged, level="unsure", detail=detail, next=(_LONGER, *judged.next))
 
 
 def _hopeless(run: Summary, steps: Sequence[Step]) -> Verdict | None:
     """What no strategy can do anything about."""
+    if run.deserted_row is not None and run.run.kind in ("recorded", "re-assigned"):
+        headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could be used."
+        detail = "They are missing, too old or out of order; without them nothing is known and nothing is decided."
+        return Verdict("bad", headline, detail, (*steps, Step("See what is wrong with each record.", "rebalancer replay RECORDING")))
     if run.deserted_row is not None:
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
         detail = "Bundles had nobody to serve them, and nothing could be moved: no figure after that means anything."
@@ -148,10 +166,9 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
     level: Level = "told" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
     look = tuple(steps) or (Step(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
     rounds = max(run.run.rounds for run in runs)
-    if runs[0].run.kind != "re-assigned" or rounds >= FEW_ROUNDS:
+    if runs[0].run.kind != "re-assigned":
         return Verdict(level, headline, detail, look)
-    more = Step("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
-    return Verdict("unsure", headline, f"{number(rounds, 'round')} are too little to rely on. {detail}", (more, *look))
+    return _doubted(Verdict(level, headline, detail, look), rounds)
 
 
 def _level(run: Summary) -> Level:

@@ -46,3 +46,12 @@ def test_figures_print_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "µs/report" in printed.out
     assert "ms/round" in printed.out
     assert "plain loop" in printed.err
+
+
+def test_a_measurement_that_is_told_to_stop_stops_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    micro_batches = pytest.importorskip("benchmarks.micro_batches")
+    micro_batches.leave_if_stopped("drained")
+    with pytest.raises(SystemExit) as left:
+        micro_batches.leave_if_stopped("SIGTERM")
+    assert left.value.code == 143
+    assert "stopped (SIGTERM)" in capsys.readouterr().err

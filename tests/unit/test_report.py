@@ -73,6 +73,16 @@ def test_a_cluster_without_brokers_is_not_even_however_good_it_began() -> None:
     for told in (verdict(gone), verdict(gone, replace(gone, title="another"))):
         assert (told.level, told.headline) == ("bad", "From round 3 of 4 on there was no broker.")
     assert verdict(a_run((0.4, 0.4), (NOBODY, NOBODY), (0.4, 0.4))).level == "good", "they came back"
+    told = verdict(replace(gone, kind="recorded"))
+    assert (told.level, told.headline) == ("bad", "From round 3 of 4 on no broker's report could be used.")
+
+
+def test_of_a_few_recorded_rounds_nothing_is_good_yet() -> None:
+    few = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), kind="re-assigned")
+    told = verdict(few)
+    assert (told.level, told.next[0].command) == ("unsure", "rebalancer record week.parquet --follow")
+    assert told.detail.startswith("2 rounds are too little to rely on. Balanced: ")
+    assert verdict(a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")).level == "good"
 
 
 def test_with_one_broker_there_is_nothing_to_judge() -> None:
