@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.figures import table
 from sinks.columnar import REPEATED, TRAFFIC, schema
+
+if TYPE_CHECKING:
+    from cli.backtest.run import Answer
 
 _START_MS, _MINUTE_MS = 1_767_225_600_000, 60_000
 #: Rounds of a row group, and how often a broker runs hot for how long.
@@ -29,12 +32,13 @@ SIZES = ("1x100", "3x100", "3x50")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints one line per size; each is measured in processes of its own, so that memory is its own too."""
+    """Prints one line per size and strategy; each is measured in processes of its own, so that memory is its own too."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--sizes", nargs="+", default=SIZES, metavar="DAYSxBROKERS", help="for example 30x100")
     options.add_argument("--bundles", type=int, default=100)
     options.add_argument("--loop", choices=("open", "closed"), default="open")
-    options.add_argument("--strategy", default="threshold")
+    options.add_argument("--strategy", nargs="+", default=["threshold"], metavar="NAME")
+    options.add_argument("--together", action="store_true", help="one more line: all of them at once, as `rebalancer backtest` runs them")
     options.add_argument("--json", action="store_true")
     options.add_argument("--pass", dest="part", choices=("read", "backtest"), help=argparse.SUPPRESS)
     options.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -42,36 +46,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.part is not None:
         print(json.dumps(_read(chosen.file) if chosen.part == "read" else _backtest(chosen.file, chosen.strategy, chosen.loop)))
         return
-    rows = [_measured(size, chosen) for size in chosen.sizes]
-    print(json.dumps({"v": 1, "rows": rows}, indent=2) if chosen.json else table(f"Back-test, {chosen.strategy}, {chosen.loop} loop", rows))
+    rows = [row for size in chosen.sizes for row in _measured(size, chosen)]
+    print(json.dumps({"v": 1, "rows": rows}, indent=2) if chosen.json else table(f"Back-test, {chosen.loop} loop", rows))
 
 
-def _measured(size: str, chosen: argparse.Namespace) -> dict[str, object]:
+def _measured(size: str, chosen: argparse.Namespace) -> Iterator[dict[str, object]]:
     days, brokers = (int(part) for part in size.split("x"))
     with tempfile.TemporaryDirectory(prefix="rebalancer-bench-") as folder:
         path = Path(folder) / "recording.parquet"
         write_recording(path, days, brokers, chosen.bundles)
-        read = _in_process(path, "read", chosen)
-        made = _in_process(path, "backtest", chosen)
-        return {
-            "days": str(days),
-            "brokers": str(brokers),
-            "GB": f"{path.stat().st_size / 1e9:.2f}",
-            "reading pass s": f"{read['seconds']:.1f}",
-            "back-test s": f"{made['seconds']:.1f}",
-            "ratio": f"{made['seconds'] / read['seconds']:.2f}",
-            "back-test CPU s": f"{made['cpu']:.1f}",
-            "memory MiB": f"{made['memory_mib']:.0f}",
-            "rounds": f"{made['rounds']:,}",
-            "passed over": f"{made['passed_over']:,}",
-            "moves": f"{made['moves']:,}",
-        }
+        read = _in_process(path, "read", [], chosen.loop)
+        runs = [[one] for one in chosen.strategy]
+        for strategies in [*runs, chosen.strategy] if chosen.together else runs:
+            made = _in_process(path, "backtest", strategies, chosen.loop)
+            yield {
+                "days": str(days),
+                "brokers": str(brokers),
+                "GB": f"{path.stat().st_size / 1e9:.2f}",
+                "strategy": " ".join(strategies),
+                "reading pass s": f"{read['seconds']:.1f}",
+                "back-test s": f"{made['seconds']:.1f}",
+                "ratio": f"{made['seconds'] / read['seconds']:.2f}",
+                "back-test CPU s": f"{made['cpu']:.1f}",
+                "memory MiB": f"{made['memory_mib']:.0f}",
+                "rounds": f"{made['rounds']:,}",
+                "passed over": f"{made['passed_over']:,}",
+                "moves": f"{made['moves']:,}",
+            }
 
 
-def _in_process(path: Path, part: str, chosen: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.backtest", "--pass", part, "--file", str(path)]
-    command += ["--strategy", chosen.strategy, "--loop", chosen.loop]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+def _in_process(path: Path, part: str, strategies: Sequence[str], loop: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.backtest", "--pass", part, "--file", str(path), "--loop", loop]
+    command += ["--strategy", *strategies] if strategies else []
+    answer: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
     return answer
 
 
@@ -85,22 +92,33 @@ def _read(path: Path) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began, "cpu": time.process_time(), "records": records}
 
 
-def _backtest(path: Path, strategy: str, loop: str) -> dict[str, Any]:
-    from cli.backtest.run import Job, run
+def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
+    """Memory: of the largest process."""
+    from cli.backtest.run import Job
+    from cli.backtest.several import run_all
     from cli.settings.load import load
 
-    settings = load(flags=[f"shedding.strategy={strategy}"])
-    began, cpu = time.perf_counter(), time.process_time()
-    answer = run(Job(path, strategy, settings, "closed" if loop == "closed" else "open"))
-    (line,) = answer.timelines
+    jobs = [Job(path, one, load(flags=[f"shedding.strategy={one}"]), "closed" if loop == "closed" else "open") for one in strategies]
+    began, cpu = time.perf_counter(), _cpu_s()
+    counts = run_all(jobs, lambda _: None, _counts)
     return {
         "seconds": time.perf_counter() - began,
-        "cpu": time.process_time() - cpu,
-        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "rounds": line.rounds,
-        "passed_over": answer.passed_over,
-        "moves": len(line.moves),
+        "cpu": _cpu_s() - cpu,
+        "memory_mib": max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024,
+        "rounds": sum(rounds for rounds, _, _ in counts),
+        "passed_over": sum(passed for _, passed, _ in counts),
+        "moves": sum(moves for _, _, moves in counts),
     }
+
+
+def _counts(answer: Answer) -> tuple[int, int, int]:
+    (line,) = answer.timelines
+    return line.rounds, answer.passed_over, len(line.moves)
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def write_recording(path: Path, days: int, brokers: int, bundles: int, seed: int = 1) -> None:
