@@ -19,7 +19,8 @@ RUN := source scripts/java.sh && $(VENV)/bin
 PACKAGES := streaming strategies sinks simulation cli
 # benchmarks/ and examples/ are checked like the packages.
 CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
-FAST := $(wildcard tests/unit tests/architecture tests/golden tests/properties)
+# The longest first, so that no core waits for them in the end.
+FAST := $(wildcard tests/properties tests/architecture tests/unit tests/golden)
 ARGS ?=
 
 .PHONY: help
