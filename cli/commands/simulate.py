@@ -34,7 +34,9 @@ def simulate(
         list[str] | None,
         typer.Option("--strategy", metavar="NAME", help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."),
     ] = None,
-    mode: Annotated[str | None, typer.Option(metavar="MODE", help="fixed or parity, where a strategy does not say.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(metavar="MODE", help="fixed or parity, where --strategy does not say; otherwise as the scenario says.")
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, metavar="N", help="So many runs of each, with different traffic: 5, published 20.")
     ] = None,

@@ -106,7 +106,8 @@ def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
         )
         return Verdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
     if not run.moves:
-        detail = "The cluster stayed within the strategy's goal by itself; leaving it alone was right."
+        stayed = "stayed" if run.reached_share == 1 else "came"
+        detail = f"The cluster {stayed} within the strategy's goal by itself; leaving it alone was right."
         return Verdict("good", headline, detail, tuple(steps) or (Step("Nothing needs to be done."),))
     detail = f"Balanced: {_when_settled(run)}, and no bundle was moved to and fro."
     return Verdict("good", headline, detail, tuple(steps) or (Step("Keep these settings; look at the moves below if one surprises you."),))
