@@ -71,7 +71,7 @@ class Reassigned:
 
     def throughput(self, bundle: str, row: int) -> float:
         """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if nobody reported it."""
-        for broker in self._rows_of_pass[int(self._passes[row])].values():
+        for broker in self._rows_of_pass.get(int(self._passes[row]), {}).values():
             if bundle in self._places(broker):
                 traffic, starts = self.block.traffic
                 at = int(starts[broker]) + self._places(broker)[bundle]
