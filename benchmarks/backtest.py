@@ -38,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--bundles", type=int, default=100)
     options.add_argument("--loop", choices=("open", "closed"), default="open")
     options.add_argument("--strategy", nargs="+", default=["threshold"], metavar="NAME")
-    options.add_argument("--together", action="store_true", help="one more line: all of them at once, as `rebalancer backtest` runs them")
     options.add_argument("--json", action="store_true")
     options.add_argument("--pass", dest="part", choices=("read", "backtest"), help=argparse.SUPPRESS)
     options.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -56,14 +55,13 @@ def _measured(size: str, chosen: argparse.Namespace) -> Iterator[dict[str, objec
         path = Path(folder) / "recording.parquet"
         write_recording(path, days, brokers, chosen.bundles)
         read = _in_process(path, "read", [], chosen.loop)
-        runs = [[one] for one in chosen.strategy]
-        for strategies in [*runs, chosen.strategy] if chosen.together else runs:
-            made = _in_process(path, "backtest", strategies, chosen.loop)
+        for strategy in chosen.strategy:
+            made = _in_process(path, "backtest", [strategy], chosen.loop)
             yield {
                 "days": str(days),
                 "brokers": str(brokers),
                 "GB": f"{path.stat().st_size / 1e9:.2f}",
-                "strategy": " ".join(strategies),
+                "strategy": strategy,
                 "reading pass s": f"{read['seconds']:.1f}",
                 "back-test s": f"{made['seconds']:.1f}",
                 "ratio": f"{made['seconds'] / read['seconds']:.2f}",
