@@ -47,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _told(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.chaos", description="Random rounds in which everything goes wrong.")
-    parser.add_argument("strategies", nargs="*", choices=[*SHEDDERS, []], help="all unless named")
+    named = f"{', '.join(SHEDDERS)}; all unless named"
+    parser.add_argument("strategies", nargs="*", choices=[*SHEDDERS, []], metavar="STRATEGY", help=named)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1)
