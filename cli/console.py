@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 Side = Literal["left", "right"]
+#: Between two columns; and what of a word stays in one piece in a narrow terminal.
+_GAP, _LONGEST_WORD = 3, 24
 
 
 def out() -> Console:
@@ -43,11 +46,43 @@ def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
     print(json.dumps({"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False))
 
 
-def table(columns: Sequence[tuple[str, Side]], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> Table:
-    """A plain table; cells are taken literally, no markup. Columns on the right hold figures and never wrap."""
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
-    for heading, side in columns:
-        made.add_column(heading, justify=side, overflow="fold", no_wrap=side == "right")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return made
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A plain table; cells are taken literally, no markup. Columns on the right hold figures and are never cut.
+
+    What does not fit beside the first column goes on below it.
+    """
+
+    columns: Sequence[tuple[str, Side]]
+    rows: Sequence[Sequence[str | Text]]
+    title: str | None = None
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for number, places in enumerate(self._parts(options.max_width)):
+            yield self._part(places, self.title if number == 0 else None)
+
+    def _parts(self, width: int) -> list[list[int]]:
+        """Columns of one table after the other, each with the first column."""
+        widths = [self._least(place) + _GAP for place in range(len(self.columns))]
+        parts: list[list[int]] = [[0]]
+        for place in range(1, len(widths)):
+            if len(parts[-1]) > 1 and sum(widths[other] for other in [*parts[-1], place]) - _GAP > width:
+                parts.append([0])
+            parts[-1].append(place)
+        return parts
+
+    def _least(self, place: int) -> int:
+        heading, side = self.columns[place]
+        cells = [heading, *(str(row[place]) for row in self.rows)]
+        if side == "right":
+            return max(map(len, cells))
+        return min(max(len(word) for cell in cells for word in (*cell.split(), "")), _LONGEST_WORD)
+
+    def _part(self, places: Sequence[int], title: str | None) -> Table:
+        made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+        for place in places:
+            heading, side = self.columns[place]
+            made.add_column(heading, justify=side, overflow="fold", no_wrap=side == "right")
+        for row in self.rows:
+            made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in (row[place] for place in places)))
+        return made

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from rich.table import Table
 
 from cli import console
 from sinks.collecting import Pass, Report
@@ -58,11 +57,11 @@ def _seen(cluster: str, report: Report) -> Seen:
     return Seen(report.broker, record, topics, "")
 
 
-def as_table(brokers: Sequence[Seen], weights: Weights) -> Table:
+def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
     """One line per broker."""
     headings = ("usage %", "CPU %", "msg/s in", "msg/s out", "MB/s in", "MB/s out", "bundles", "topics")
     columns: list[tuple[str, console.Side]] = [("broker", "left"), *((heading, "right") for heading in headings), ("remark", "left")]
-    return console.table(columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers])
+    return console.Sheet(columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers])
 
 
 def as_json(brokers: Sequence[Seen], weights: Weights) -> list[dict[str, Any]]:

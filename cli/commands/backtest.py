@@ -118,7 +118,7 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[An
     if len(clusters) > 1:
         rows = [[summary.run.cluster, *row] for summary, row in zip(summaries, rows, strict=True)]
     texts = len(heads) - len(compared["heads"]) + 1
-    console.show(console.table([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
+    console.show(console.Sheet([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
     if rejected := answers[0].rejected:
         print(f"{rejected} records could not be used; `rebalancer replay` says why")
 

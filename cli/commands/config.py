@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from cli import console, options
@@ -83,9 +82,9 @@ def from_broker_conf(
         print(shown_as.as_toml(file, conversion), end="")
 
 
-def _as_table(entries: list[Entry]) -> Table:
+def _as_table(entries: list[Entry]) -> console.Sheet:
     rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
-    return console.table([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
+    return console.Sheet([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
 
 
 def _as_list(entries: list[Entry]) -> Group:

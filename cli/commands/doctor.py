@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from cli import console, exits, options
@@ -67,10 +66,10 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
     return findings
 
 
-def as_table(findings: Sequence[Finding]) -> Table:
+def as_table(findings: Sequence[Finding]) -> console.Sheet:
     """One line per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
-    return console.table([("status", "left"), ("check", "left"), ("finding", "left")], rows)
+    return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
 
 
 def _epochs(job: JobSettings, topics: Sequence[Finding]) -> Finding:

@@ -118,7 +118,7 @@ def _list(as_json: bool) -> None:
         console.print_json("scenarios", 1, {"scenarios": found})
         return
     rows = [[one.name, one.scenario.card or "", _length(one.scenario.minutes), one.story] for one in named]
-    console.show(console.table([("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows))
+    console.show(console.Sheet([("name", "left"), ("card", "left"), ("length", "right"), ("story", "left")], rows))
 
 
 def _length(minutes: int) -> str:

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from cli import console, options
 
@@ -48,7 +47,7 @@ def state(
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
 
 
-def as_table(brokers: Sequence[BrokerStateRow]) -> Table:
+def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:
     """Brokers of one cluster. EWMA is ThresholdShedder's memory, hits are AvgShedder's."""
     columns: list[tuple[str, console.Side]] = [("broker", "left")]
     columns += [(name, "right") for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")]
@@ -65,4 +64,4 @@ def as_table(brokers: Sequence[BrokerStateRow]) -> Table:
         ]
         for row in brokers
     ]
-    return console.table(columns, rows)
+    return console.Sheet(columns, rows)

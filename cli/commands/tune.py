@@ -99,7 +99,7 @@ def _show(found: Found) -> None:
     ordered = [found.current, *found.front]
     rows = [[one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""] for one in ordered]
     columns: list[Any] = [(head, "left" if at in (0, 5) else "right") for at, head in enumerate(heads)]
-    console.show(console.table(columns, rows), "spread: mean of highest minus lowest usage, in points; listed is what no other set beats")
+    console.show(console.Sheet(columns, rows), "spread: mean of highest minus lowest usage, in points; listed is what no other set beats")
     print(sentence(found))
     if found.best is not None:
         print(f"Try it: {' '.join(f'--set {change}' for change in found.best.changes)}")

@@ -50,7 +50,7 @@ def list_suites(*, as_json: bool = False) -> int:
     if as_json:
         console.print_json("conformance-suites", 1, {"suites": suites})
     else:
-        console.show(console.table([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
+        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
     return exits.OK
 
 

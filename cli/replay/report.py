@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from cli.console import table
+from cli.console import Sheet
 from cli.replay.decisions import ClusterSummary, Decisions
 from sinks.wire import decode_rejected
 from strategies.engine import EngineSettings
@@ -19,7 +17,7 @@ from strategies.model import Round
 UNKNOWN = "(none named)"
 
 
-def as_table(summaries: Sequence[ClusterSummary]) -> Table:
+def as_table(summaries: Sequence[ClusterSummary]) -> Sheet:
     """One line per cluster; spread is max − min of the brokers' usage in percentage points."""
     rows = [
         [
@@ -32,7 +30,7 @@ def as_table(summaries: Sequence[ClusterSummary]) -> Table:
         ]
         for summary in summaries
     ]
-    return table(
+    return Sheet(
         [
             ("cluster", "left"),
             ("rounds", "right"),

@@ -37,9 +37,9 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
         ("only ours", "right"),
     ]
     counted = [[row.cluster, row.broker, str(row.both), str(row.only_pulsar), str(row.only_ours)] for row in agreement.brokers()]
-    yield console.table(columns, counted)
+    yield console.Sheet(columns, counted)
     headings: list[tuple[str, console.Side]] = [(name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")]
-    yield console.table(
+    yield console.Sheet(
         headings, [[_time(pair.ts), pair.bundle, pair.verdict, _moves(pair), _lag(pair), pair.why] for pair in agreement.pairs]
     )
 

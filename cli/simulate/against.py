@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from rich.table import Table
-
 from cli import console
 from cli.simulate.runs import Made
 from cli.simulate.tables import grouped, median, shown
@@ -57,7 +55,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
     return found
 
 
-def table(compared: Sequence[Compared]) -> Table:
+def table(compared: Sequence[Compared]) -> console.Sheet:
     """One line for each figure; headline figures carry a star."""
     rows, last = [], ""
     for one in compared:
@@ -77,7 +75,7 @@ def table(compared: Sequence[Compared]) -> Table:
         )
         last = one.card
     headings = ("card", "figure", "published", "median", "range", "percentile", "5th–95th")
-    return console.table([(heading, "left") for heading in headings], rows)
+    return console.Sheet([(heading, "left") for heading in headings], rows)
 
 
 def verdict(compared: Sequence[Compared]) -> str:

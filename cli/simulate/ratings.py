@@ -8,8 +8,6 @@ from itertools import permutations
 from math import isfinite, nan
 from typing import Any, get_args
 
-from rich.table import Table
-
 from cli import console
 from cli.simulate.runs import Made
 from cli.simulate.tables import grouped, shown
@@ -66,10 +64,10 @@ def rows(found: Rated) -> tuple[list[str], list[list[str]]]:
     return ["strategy", *names], [[who, *(_cell(who, name, values[name]) for name in names)] for who, values in found.values.items()]
 
 
-def table(found: Rated) -> Table:
+def table(found: Rated) -> console.Sheet:
     """The same for a terminal."""
     heads, lines = rows(found)
-    return console.table([(head, "right" if at else "left") for at, head in enumerate(heads)], lines, title="ratings, less is better")
+    return console.Sheet([(head, "right" if at else "left") for at, head in enumerate(heads)], lines, title="ratings, less is better")
 
 
 def legend(found: Rated) -> str:

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
-from rich.table import Table
-
 from cli import console
 from cli.simulate.runs import Made
 
@@ -24,12 +22,14 @@ COLUMNS = (
     ("overload", "overload_minutes", False),
     ("clients", "client_cost", False),
 )
-LEGEND = """\
-Medians over the seeds, lowest–highest in brackets. balanced: rounds until balanced for good; rounds, bundles: that moved; churn:
-traffic moved ÷ the least that had to move for the spread reached; spread: of usage at the end, points, without noise; gap: how far
-above what whole bundles can reach; false/d: unloads a day while nothing was uneven; overload:
-brokers × minutes above 85 %; clients: topics × seconds without a broker. parity: as Pulsar's class decides, fixed: with its
-known defects repaired. LRUW, LLTMR: LeastResourceUsageWithWeight and LeastLongTermMessageRate. --json has every figure."""
+LEGEND = (
+    "Medians over the seeds, lowest–highest in brackets. balanced: rounds until balanced for good; rounds, bundles: that "
+    "moved; churn: traffic moved ÷ the least that had to move for the spread reached; spread: of usage at the end, points, "
+    "without noise; gap: how far above what whole bundles can reach; false/d: unloads a day while nothing was uneven; "
+    "overload: brokers × minutes above 85 %; clients: topics × seconds without a broker. parity: as Pulsar's class decides, "
+    "fixed: with its known defects repaired. LRUW, LLTMR: LeastResourceUsageWithWeight and LeastLongTermMessageRate. --json "
+    "has every figure."
+)
 
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
@@ -40,13 +40,13 @@ def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
     return groups
 
 
-def by_scenario(made: Sequence[Made]) -> Iterator[Table | str]:
+def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
     """One table for each scenario, one line for each strategy; where dispatch is limited, what was not read is said below."""
     groups = grouped(made)
     for scenario in dict.fromkeys(scenario for scenario, _ in groups):
         rows = [[label, *cells(group)] for (name, label), group in groups.items() if name == scenario]
         columns: list[tuple[str, console.Side]] = [("strategy", "left"), *((heading, "right") for heading, _, _ in COLUMNS)]
-        yield console.table(columns, rows, title=scenario)
+        yield console.Sheet(columns, rows, title=scenario)
         if any(one.limited for one in made if one.scenario == scenario):
             waiting = {label: median([one.backlog for one in group]) for (name, label), group in groups.items() if name == scenario}
             told = "; ".join(f"{label} {shown(count)}" for label, count in waiting.items())
