@@ -57,7 +57,13 @@ test-long: $(STAMP) ## the tests that take minutes, and 10,000 examples of every
 check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
+	@$(MAKE) -j2 types fast-tests
+
+# Side by side, because mypy keeps one core busy only.
+.PHONY: types fast-tests
+types: $(STAMP)
 	@$(VENV)/bin/mypy $(CHECKED)
+fast-tests: $(STAMP)
 	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
