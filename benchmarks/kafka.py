@@ -77,15 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.modes is not None:
         given["modes"] = tuple(mode for mode in plan.modes if mode.name in chosen.modes)
     figures = Figures(chosen.bundles or plan.bundles, [os.getloadavg()[0]])
-    interrupted = False
     try:
         run(replace(plan, **given), figures)
     except KeyboardInterrupt:
-        interrupted = True
         say("interrupted: this is what was measured until then")
-    figures.load.append(os.getloadavg()[0])
-    print(json.dumps({"v": 1, **asdict(figures)}, indent=2) if chosen.json else tables(figures))
-    sys.exit(130 if interrupted else 0)
+        sys.exit(130)
+    finally:
+        figures.load.append(os.getloadavg()[0])
+        print(json.dumps({"v": 1, **asdict(figures)}, indent=2) if chosen.json else tables(figures))
 
 
 def run(plan: Plan, figures: Figures) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from streaming.state_rows import TABLES
+
 _MIB = 2**20
 
 
@@ -48,13 +50,13 @@ def memory(spark: SparkSession, brokers: int, driver: int) -> Memory:
 
 
 def state_size(spark: SparkSession, checkpoint: Path, brokers: int, bundles: int) -> StateSize:
-    """As of the last committed micro-batch."""
+    """As of the last committed micro-batch. `bundles`: of all brokers together."""
     _ = spark.streams.active  # starts what the reader of state needs
     rows = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", "state").load()
-    tables = rows.where(F.col("user_map_key.part") == "tables").select(F.sum(F.octet_length(F.col("user_map_value.packed")))).first()
+    tables = rows.where(F.col("user_map_key.name").startswith(f"{TABLES}/")).select(F.sum(F.octet_length("user_map_value.packed"))).first()
     assert tables is not None
     files = sum(file.stat().st_size for file in (checkpoint / "state").rglob("*") if file.is_file())
-    return StateSize(brokers, brokers * bundles, int(tables[0] or 0), files)
+    return StateSize(brokers, bundles, int(tables[0] or 0), files)
 
 
 def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
