@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulation.possession import NOBODY
 from simulation.report_trigger import ReportTrigger, Told
 from simulation.world import World
 from strategies.bundle_loads import Ints
@@ -73,8 +72,3 @@ class Voices:
         names = tuple(self._world.names[row] for row in rows.tolist())
         self._rows[broker] = (key, names)
         return names
-
-
-def unlisted(world: World) -> Ints:
-    """Rows of bundles that no report lists."""
-    return np.flatnonzero(world.listed == NOBODY)

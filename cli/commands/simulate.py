@@ -97,8 +97,7 @@ def _show(made: Sequence[runs.Made], as_json: bool) -> None:
         rated = {} if found is None else {"ratings": ratings.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
-    console.show(*tables.by_scenario(made))
-    print(tables.LEGEND)
+    console.show(*tables.by_scenario(made), tables.LEGEND)
     if found is not None:
         console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
 

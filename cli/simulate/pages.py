@@ -58,7 +58,7 @@ def _all(made: Sequence[Made]) -> Sheet:
     lines = [[scenario, label, *cells(group)] for (scenario, label), group in groups.items()]
     heads = ["scenario", "strategy", *(heading for heading, _, _ in COLUMNS)]
     best = [[] if head != "spread" else [row for rows in _evenest(groups).values() for row in rows] for head in heads]
-    return Sheet("Every scenario, every strategy", LEGEND.replace("\n", " "), heads, lines, best, names=2)
+    return Sheet("Every scenario, every strategy", LEGEND, heads, lines, best, names=2)
 
 
 def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list[int]]:

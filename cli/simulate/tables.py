@@ -31,6 +31,8 @@ LEGEND = (
     "has every figure."
 )
 
+TOO_LARGE = "{}: its largest bundle carries {} times a broker's fair share; no move can even that out, only a split (splitting.enabled)."
+
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
     """By scenario and strategy, in the order of the wishes."""
@@ -41,12 +43,15 @@ def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
 
 
 def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
-    """One table for each scenario, one line for each strategy; where dispatch is limited, what was not read is said below."""
+    """One table for each scenario, one line for each strategy; below it, that a bundle is too large, or what limits kept unread."""
     groups = grouped(made)
     for scenario in dict.fromkeys(scenario for scenario, _ in groups):
         rows = [[label, *cells(group)] for (name, label), group in groups.items() if name == scenario]
         columns: list[tuple[str, console.Side]] = [("strategy", "left"), *((heading, "right") for heading, _, _ in COLUMNS)]
         yield console.Sheet(columns, rows, title=scenario)
+        largest = median([one.figures.largest_bundle for one in made if one.scenario == scenario])
+        if largest > 1:
+            yield TOO_LARGE.format(scenario, shown(largest))
         if any(one.limited for one in made if one.scenario == scenario):
             waiting = {label: median([one.backlog for one in group]) for (name, label), group in groups.items() if name == scenario}
             told = "; ".join(f"{label} {shown(count)}" for label, count in waiting.items())

@@ -6,6 +6,7 @@ Source: section 3 of the published results. The bound holds for every algorithm,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import nan
 
 import numpy as np
 
@@ -53,9 +54,9 @@ def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     return best
 
 
-def too_big_to_spread(sizes: Floats, brokers: int) -> bool:
-    """Whether the largest bundle alone is more than a broker's fair share: the answer to that is a split, not a move."""
-    return bool(len(sizes)) and float(sizes.max()) > float(sizes.sum()) / brokers
+def largest_over_share(sizes: Floats, brokers: int) -> float:
+    """The largest bundle ÷ a broker's fair share of all; above 1 the answer is a split, not a move. NaN without load."""
+    return float(sizes.max()) / float(sizes.sum()) * brokers if len(sizes) and sizes.sum() > 0 else nan
 
 
 def _range(usage: Floats) -> float:

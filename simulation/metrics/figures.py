@@ -50,11 +50,11 @@ class Figures:
     """NaN: cannot be known; ∞: never happened. Spreads are in points, times in rounds after the onset unless they say otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
-    message rate. `moved_twice`: bundles moved more than once; `back_and_forth`: moves back to the broker left before.
-    `false_unloads_a_day`: while usages were within the target anyhow. `over_unloading`, `over_placement`: points by which brokers that
-    gave or took went past the mean, summed up. `overload_minutes`: Σ over brokers of (load − limit)⁺ × time; `overload_ratio`: ÷ an
-    oracle's that evens all out in one round. `client_cost`: topics × seconds without a broker. `prediction_error`: distance of forecast
-    and seen usage, in points.
+    message rate. `largest_bundle`: at the end, ÷ a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`:
+    moves back to the broker left before. `false_unloads_a_day`: while usages were within the target anyhow. `over_unloading`,
+    `over_placement`: points by which brokers that gave or took went past the mean, summed up. `overload_minutes`: Σ over brokers of
+    (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's that evens all out in one round. `client_cost`: topics × seconds without a
+    broker. `prediction_error`: distance of forecast and seen usage, in points.
     """
 
     rounds_to_detect: float
@@ -77,6 +77,7 @@ class Figures:
     lasting_spread: float
     attainable_spread: float
     residual_gap: float
+    largest_bundle: float
     ratio_start: float
     ratio_end: float
     rate_ratio_start: float
@@ -130,6 +131,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         lasting_spread=_tail(lasting),
         attainable_spread=attainable,
         residual_gap=_tail(lasting) - attainable,
+        largest_bundle=nan if truth is None else bounds.largest_over_share(truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())),
         ratio_start=_ratio(timeline.msg_throughput[onset]),
         ratio_end=_ratio(_mean_of_last(timeline.msg_throughput)),
         rate_ratio_start=_ratio(timeline.msg_rate[onset]),

@@ -11,7 +11,6 @@ LARGEST_INTEGER = 2**53
 LARGEST_FIGURE = 2.0**63
 
 LONGEST_NAME = 512
-LONGEST_TEXT = 4096
 
 Version = Annotated[Literal[1], Meta(description="version of the contract")]
 Cluster = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")]

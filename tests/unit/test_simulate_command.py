@@ -55,6 +55,12 @@ def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
         assert run["figures"]["share_with_reason"] == 1.0
 
 
+@pytest.mark.parametrize(("bundles", "told"), [(12, False), (2, True)])
+def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(bundles: int, told: bool, small: Path) -> None:
+    answer = CliRunner().invoke(app, ["simulate", str(small), "--seeds", "1", "--jobs", "1", "--bundles", str(bundles)])
+    assert ("only a split" in answer.stdout) == told
+
+
 def test_scenarios_are_listed_with_their_stories() -> None:
     answer = CliRunner().invoke(app, ["simulate", "--list", "--json"])
     listed = json.loads(answer.stdout)["scenarios"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from simulation.metrics.bounds import attainable_spread, least_to_move, least_to_move_for_ratio, too_big_to_spread
+from simulation.metrics.bounds import attainable_spread, largest_over_share, least_to_move, least_to_move_for_ratio
 from simulation.noise import Stream
 from strategies.bundle_loads import Floats
 
@@ -59,8 +61,9 @@ def test_with_many_small_bundles_less_than_a_percent_of_the_mean_is_attainable()
 
 
 def test_a_bundle_larger_than_a_fair_share_must_be_split() -> None:
-    assert too_big_to_spread(np.array([10.0, 1.0, 1.0]), 3)
-    assert not too_big_to_spread(np.array([4.0, 4.0, 4.0]), 3)
+    assert largest_over_share(np.array([10.0, 1.0, 1.0]), 3) == pytest.approx(2.5)
+    assert largest_over_share(np.array([4.0, 4.0, 4.0]), 3) == pytest.approx(1.0)
+    assert isnan(largest_over_share(np.zeros(3), 3))
 
 
 @pytest.mark.parametrize("seed", range(6))
