@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from operator import itemgetter
 
 import numpy as np
 
@@ -129,7 +130,9 @@ class Reassigned:
         code = int(self.block.bundles[row])
         if code not in self._displaced_by_list:
             places = self._places(row)
-            self._displaced_by_list[code] = [(bundle, places[bundle]) for bundle in places.keys() & self.owners.keys()]
+            self._displaced_by_list[code] = sorted(
+                ((bundle, places[bundle]) for bundle in places.keys() & self.owners.keys()), key=itemgetter(1)
+            )
         return self._displaced_by_list[code]
 
     @cached_property

@@ -62,6 +62,15 @@ def test_a_bundle_takes_its_share_of_everything_along_and_nothing_is_lost(tmp_pa
     assert after["broker-2:8080"].digest == before["broker-2:8080"].digest
 
 
+def test_bundles_that_are_elsewhere_follow_there_in_the_order_of_their_report(tmp_path: Path) -> None:
+    """Not in the order of a set of names, which differs from process to process."""
+    _, path = recorded(tmp_path, islice(an_hour(), 5))
+    before = reports(path, {})
+    moved = bundles(before[A])
+    assert len(moved) > 5
+    assert bundles(reports(path, dict.fromkeys(reversed(moved), B))[B]) == (*bundles(before[B]), *moved)
+
+
 def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 5))
     assert BUNDLE in bundles(reports(path, {BUNDLE: "gone:8080"})[A])
