@@ -134,7 +134,7 @@ def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kep
         return after
     brokers = dict(after.brokers)
     involved = {name for decision in waiting for name in (decision.source, decision.destination) if name is not None}
-    for name in involved - gave - {decision.destination for decision in kept.values()}:
+    for name in sorted(involved - gave - {decision.destination for decision in kept.values()}):
         old = before.brokers.get(name, _NOTHING)
         due = replace(brokers.get(name, _NOTHING), hit_high=old.hit_high, hit_low=old.hit_low, gave_at_ms=old.gave_at_ms)
         brokers.pop(name, None)

@@ -49,7 +49,7 @@ class Journal(Generic[V]):
             return False
         for number in entries[len(known) :]:
             self._take(number, read(number))
-        for number in self._items.keys() - kept:
+        for number in [number for number in self._items if number not in kept]:
             if self._newest[number]:
                 return False
             self._drop(number)

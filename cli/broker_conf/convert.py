@@ -77,7 +77,7 @@ class _Answer:
 
 def _values(file: Path, given: Mapping[str, Property]) -> tuple[dict[str, Value], list[str]]:
     values, wrong = {}, []
-    for name in KEYS.keys() & given.keys():
+    for name in sorted(KEYS.keys() & given.keys()):
         try:
             values[name] = read(KEYS[name], given[name].value)
         except ValueError as error:

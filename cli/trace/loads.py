@@ -153,7 +153,7 @@ class _Cluster:
     def sweep(self, sweep: Sweep) -> None:
         """A pass is over; whoever it does not know any more is gone."""
         self._until(sweep.ts)
-        for broker in self._now.keys() - set(sweep.brokers) - sweep.missing.keys():
+        for broker in sorted(self._now.keys() - set(sweep.brokers) - sweep.missing.keys()):
             self._drop(broker)
         if self._begins_ms is None and self._now:
             self._begin(sweep.ts)

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -24,6 +25,29 @@ NAMES_THAT_SAY_NOTHING = {"util", "utils", "helper", "helpers", "manager", "mana
 def test_file_names_say_what_is_inside() -> None:
     vague = [name(file) for file in ALL_MODULES if NAMES_THAT_SAY_NOTHING & set(file.stem.lower().split("_"))]
     assert vague == []
+
+
+def test_nothing_goes_through_a_set_in_its_order() -> None:
+    """It differs from process to process; the same input must give the same bytes in all."""
+    unordered = [f"{name(file)}:{line}" for file in PACKAGE_MODULES for line in sorted(lines_that_go_through_a_set(parsed(file)))]
+    assert unordered == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("for one in {a, b}: pass", True),
+        ("[one for one in set(names)]", True),
+        ("sum(one.size for one in many.keys() - few)", True),
+        ("list(set(names) | others)", True),
+        ("for one in sorted({a, b}): pass", False),
+        ("max(one.size for one in set(names))", False),
+        ("{one.name for one in set(names)}", False),
+        ("for one in dict.fromkeys(names): pass", False),
+    ],
+)
+def test_a_way_through_a_set_is_seen(code: str, found: bool) -> None:
+    assert bool(lines_that_go_through_a_set(ast.parse(code))) == found
 
 
 def test_no_module_is_two_modules() -> None:
@@ -77,6 +101,38 @@ def test_tests_swap_edges_through_arguments() -> None:
 
 def name(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
+
+
+def lines_that_go_through_a_set(tree: ast.AST) -> set[int]:
+    """As far as one expression shows it, and where the order can make a difference."""
+    found = set()
+    fine = {
+        id(given) for node in ast.walk(tree) if calls(node, "sorted", "set", "frozenset", "any", "all", "min", "max") for given in node.args
+    }
+    for node in ast.walk(tree):
+        ways: list[ast.expr] = []
+        if isinstance(node, ast.For):
+            ways = [node.iter]
+        elif isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp) and id(node) not in fine:
+            ways = [part.iter for part in node.generators]
+        elif calls(node, "list", "tuple", "sum", "fsum", "enumerate", "zip"):
+            ways = node.args
+        found |= {way.lineno for way in ways if is_set(way)}
+    return found
+
+
+def is_set(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.Sub | ast.BitXor):
+        return any(is_set(part) or is_keys(part) for part in (node.left, node.right))
+    return isinstance(node, ast.Set | ast.SetComp) or calls(node, "set", "frozenset")
+
+
+def is_keys(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "keys"
+
+
+def calls(node: ast.AST, *functions: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions
 
 
 def is_empty(file: Path) -> bool:
