@@ -23,6 +23,8 @@ _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
 _FOLLOWING = [0, 4, 6, 8, 10, 11, 12, 13]
 _IN, _OUT, _COUNT = 12, 13, 14
 
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -45,9 +47,13 @@ class _Alike:
 
 @dataclass(frozen=True)
 class Reassigned:
-    """The records of `block`, with bundles where `owners` (bundle → broker) has them; others stay with their recorded broker."""
+    """The records of `block`, with bundles of `cluster` where `owners` (bundle → broker) has them; others stay as recorded.
+
+    Clusters that replicate each other name their bundles alike, so each is looked at alone.
+    """
 
     block: Block
+    cluster: str
     owners: Mapping[str, str]
 
     def made(self) -> Block:
@@ -108,14 +114,20 @@ class Reassigned:
         return changes
 
     @cached_property
+    def _ours(self) -> Bools:
+        """Which records are of the cluster."""
+        names = self.block.texts["cluster"]
+        return np.asarray(self.block.clusters == (names.index(self.cluster) if self.cluster in names else len(names)))
+
+    @cached_property
     def _reports(self) -> Ints:
         """Reports with bundles."""
-        return np.flatnonzero((self.block.kinds == _REPORT) & (self.block.bundles >= 0))
+        return np.flatnonzero(self._ours & (self.block.kinds == _REPORT) & (self.block.bundles >= 0))
 
     @cached_property
     def _passes(self) -> Ints:
-        """int64[records]: how many sweeps came before each record."""
-        return np.concatenate(([0], np.cumsum(self.block.kinds == _SWEEP)[:-1]))
+        """int64[records]: how many sweeps of the cluster came before each record."""
+        return np.concatenate(([0], np.cumsum(self._ours & (self.block.kinds == _SWEEP))[:-1]))
 
     @cached_property
     def _rows_of_pass(self) -> dict[int, dict[str, int]]:

@@ -98,7 +98,8 @@ class _Run:
         self._goal: Goal = goal_of(self._engine)
         self._loop = OpenLoop(self._engine, leap=leap)
         self._tracers: dict[str, Tracer] = {}
-        self._owners: dict[str, str] = {}
+        # Cluster → bundle → broker.
+        self._owners: dict[str, dict[str, str]] = {}
         self._counts: Counter[str] = Counter()
 
     def feed(self, block: Block, *, keep: bool) -> None:
@@ -123,21 +124,22 @@ class _Run:
         while begin < len(block):
             if self._owners:
                 block = block.loaded()
-            rest = block.between(begin, len(block))
-            put = Reassigned(rest, dict(self._owners))
-            begin += self._until_moved(put.made(), put)
+            rest = put = block.between(begin, len(block))
+            for cluster, owners in self._owners.items():
+                put = Reassigned(put, cluster, owners).made()
+            begin += self._until_moved(put, rest)
 
-    def _until_moved(self, block: Block, put: Reassigned) -> int:
+    def _until_moved(self, block: Block, recorded: Block) -> int:
         """How many records were folded."""
         done = 0
         for happened in self._loop.fold([block]):
             done = self._loop.folded
-            if self._note(happened, put, done - 1):
+            if self._note(happened, recorded, done - 1):
                 break
         return done
 
-    def _note(self, happened: list[Event] | Quiet, put: Reassigned | None, row: int) -> bool:
-        """Writes down what happened; whether bundles moved."""
+    def _note(self, happened: list[Event] | Quiet, recorded: Block | None, row: int) -> bool:
+        """Writes down what happened; whether bundles moved. `recorded`, in a closed loop: the block without moves; `row`: how far it is."""
         if isinstance(happened, Quiet):
             self._counts["passed"] += len(happened.times_ms)
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
@@ -147,12 +149,21 @@ class _Run:
         for event in happened:
             if isinstance(event, Round):
                 own = [command for command in commands if command.round == event.round and command.cluster == event.cluster]
-                placed = [_placed(command, event) for command in own] if put is not None else own
-                traffic = {one.bundle: put.throughput(one.bundle, row) for one in placed} if put is not None else None
-                self._tracer(event.cluster).round(event, placed, self._goal.reached(event), self._measured(event), traffic)
-                if put is not None:
-                    self._owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
+                if recorded is not None:
+                    own, traffic = self._moved(own, event, recorded, row)
+                else:
+                    traffic = None
+                self._tracer(event.cluster).round(event, own, self._goal.reached(event), self._measured(event), traffic)
         return bool(commands)
+
+    def _moved(self, commands: list[Command], event: Round, recorded: Block, row: int) -> tuple[list[Command], dict[str, float]]:
+        """The commands with their destinations, and the recorded traffic of their bundles, which are there from now on."""
+        placed = [_placed(command, event) for command in commands]
+        if placed:
+            owners = self._owners.setdefault(event.cluster, {})
+            owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
+        there = Reassigned(recorded, event.cluster, {})
+        return placed, {one.bundle: there.throughput(one.bundle, row) for one in placed}
 
     def _measured(self, record: Round) -> dict[str, Measured]:
         store = self._loop.store(record.cluster)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from pyarrow import parquet
 from cli.backtest.reassigned import Reassigned
 from cli.backtest.run import Answer, Job, Loop, run
 from cli.settings.load import load
+from simulation.telemetry import collection_pass, to_json
 from sinks.columnar_reading import read_blocks
 from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
@@ -26,6 +28,11 @@ BUNDLE = a_cluster().model.bundles[0].name
 A, B = "broker-0:8080", "broker-1:8080"
 
 
+def a_calm_hour(rounds: int) -> Iterator[bytes]:
+    cluster = a_cluster()
+    return (to_json(seen) for _ in range(rounds) for seen in collection_pass(cluster, []))
+
+
 def answer_of(path: Path, loop: Loop) -> Answer:
     return run(Job(path, "a run", load(flags=FLAGS), loop))
 
@@ -33,7 +40,7 @@ def answer_of(path: Path, loop: Loop) -> Answer:
 def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
     """Of the first pass, with bundles where `owners` has them."""
     (block,) = read_blocks(path)
-    made = Reassigned(block, owners).made()
+    made = Reassigned(block, a_cluster().model.cluster, owners).made()
     records = (made.record(row) for row in range(4))
     return {record.broker: record for record in records if isinstance(record, LoadReport)}
 
@@ -74,6 +81,22 @@ def test_bundles_that_are_elsewhere_follow_there_in_the_order_of_their_report(tm
 def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, islice(an_hour(), 5))
     assert BUNDLE in bundles(reports(path, {BUNDLE: "gone:8080"})[A])
+
+
+def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(tmp_path: Path) -> None:
+    lines = list(islice(an_hour(), 4 * 40))
+    others = [line.replace(b'"c1"', b'"c2"').replace(b"broker-", b"other-") for line in a_calm_hour(40)]
+    mixed = [line for pair in zip_longest(lines, others) for line in pair if line is not None]
+    paths = []
+    for name, kept in (("both", mixed), ("busy", lines), ("calm", others)):
+        (tmp_path / name).mkdir()
+        paths.append(recorded(tmp_path / name, iter(kept))[1])
+    both, alone = answer_of(paths[0], "closed").timelines, [answer_of(path, "closed").timelines[0] for path in paths[1:]]
+    assert alone[0].moves
+    assert not alone[1].moves
+    for together, single in zip(both, alone, strict=True):
+        assert (together.cluster, together.moves) == (single.cluster, single.moves)
+        assert together.usage.tolist() == single.usage.tolist()
 
 
 def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
