@@ -99,19 +99,31 @@ class Reassigned:
         """Of one pass; several reports of one broker: the newest counts."""
         names, changes = self.block.texts["broker"], dict[int, list[_Part]]()
         columns = {names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())}
-        for broker, column in columns.items():
-            taken: dict[str, list[int]] = {}
-            for bundle, position in self._displaced(int(rows[column])):
-                owner = self.owners[bundle]
-                if owner != broker and owner in columns:
-                    taken.setdefault(owner, []).append(position)
-            if not taken:
+        away = {column: self._away(int(rows[column]), broker, columns) for broker, column in columns.items()}
+        newest = self._newest(rows, columns)
+        for column, bundles in away.items():
+            if not bundles:
                 continue
-            gone = np.array(sorted(position for positions in taken.values() for position in positions), dtype=np.int64)
-            changes.setdefault(column, []).insert(0, _Part(column, gone))
+            taken: dict[str, list[int]] = {}
+            for bundle, position in bundles:
+                if newest[bundle] == column:
+                    taken.setdefault(self.owners[bundle], []).append(position)
+            changes.setdefault(column, []).insert(0, _Part(column, np.array([position for _, position in bundles], dtype=np.int64)))
             for owner, positions in taken.items():
                 changes.setdefault(columns[owner], []).append(_Part(column, np.array(positions, dtype=np.int64)))
         return changes
+
+    def _away(self, row: int, broker: str, columns: Mapping[str, int]) -> list[tuple[str, int]]:
+        """Bundles of a broker's report that another broker has, who is there, and their positions."""
+        return [pair for pair in self._displaced(row) if self.owners[pair[0]] != broker and self.owners[pair[0]] in columns]
+
+    def _newest(self, rows: Ints, columns: Mapping[str, int]) -> dict[str, int]:
+        """Bundle → the report whose figures of it count: its owner's if he names it himself, else the newest.
+
+        While Pulsar moves a bundle, two brokers name it.
+        """
+        named = [(bundle, broker, column) for broker, column in columns.items() for bundle, _ in self._displaced(int(rows[column]))]
+        return {bundle: column for bundle, broker, column in sorted(named, key=lambda one: (self.owners[one[0]] == one[1], one[2]))}
 
     @cached_property
     def _ours(self) -> Bools:

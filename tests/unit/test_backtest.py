@@ -18,6 +18,7 @@ from simulation.telemetry import collection_pass, to_json
 from sinks.columnar_reading import read_blocks
 from sinks.file_topic import FileTopicWriter
 from sinks.topic_uri import file_topic_uri
+from strategies.bundle_loads import THROUGHPUT_IN
 from strategies.errors import SinkError
 from strategies.model import LoadReport
 from tests.unit.command_line import rebalancer
@@ -76,6 +77,19 @@ def test_bundles_that_are_elsewhere_follow_there_in_the_order_of_their_report(tm
     moved = bundles(before[A])
     assert len(moved) > 5
     assert bundles(reports(path, dict.fromkeys(reversed(moved), B))[B]) == (*bundles(before[B]), *moved)
+
+
+@pytest.mark.parametrize("owner", [B, "broker-2:8080"])
+def test_a_bundle_that_two_brokers_name_while_it_moves_is_at_its_new_broker_once(tmp_path: Path, owner: str) -> None:
+    records = [json.loads(line) for line in islice(an_hour(), 5)]
+    told = {record["broker"]: record["report"] for record in records if record["kind"] == "load-report"}
+    told[B]["lastStats"][BUNDLE] = {**told[A]["lastStats"][BUNDLE], "msgThroughputIn": 7.0}
+    _, path = recorded(tmp_path, (json.dumps(record).encode() for record in records))
+    after = reports(path, {BUNDLE: owner})
+    assert [bundles(report).count(BUNDLE) for report in after.values()] == [int(broker == owner) for broker in after]
+    stats = after[owner].bundles
+    assert stats is not None
+    assert stats.traffic[stats.names.index(BUNDLE), THROUGHPUT_IN] == 7.0, "the later of the two reports counts"
 
 
 def test_a_bundle_whose_new_broker_is_gone_is_back_where_it_was_recorded(tmp_path: Path) -> None:
