@@ -45,6 +45,8 @@ def trace(
     """
     if target.name.endswith(ENDINGS):
         raise typer.BadParameter(f"{target.name}: a trace is no recording; end the name with .csv", param_hint="FILE")
+    if target.is_dir():
+        raise typer.BadParameter(f"{target} is a folder; name a file, for example {target / 'load.csv'}", param_hint="FILE")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
     from cli.backtest.source import columnar
@@ -52,9 +54,11 @@ def trace(
     from cli.trace.text import scenario_part, write_trace
     from sinks.columnar_reading import read_blocks
 
+    interval_ms = round(interval * 1000)
+    interval = interval_ms / 1000
     wanted = options.settings(config, overrides)
     with columnar(recording, wanted.job.wire, console.progress) as path:
-        reading = loads_of(read_blocks(path), round(interval * 1000), wanted.engine.round.stale_after_ms, per)
+        reading = loads_of(read_blocks(path), interval_ms, wanted.engine.round, per)
     found = _one(recording, reading, cluster)
     loads = _usable(recording, found, per, interval)
     write_trace(target, loads, interval)
@@ -87,6 +91,8 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
             f"{recording}: its load is known for {found.seconds:.0f} s (from the end of the first pass on), less than one interval of "
             f"{interval:g} s; choose a shorter --interval, or record for longer."
         )
+    if found.strayed:
+        console.progress(f"{found.strayed} records do not count: their time is more than a day from the cluster's")
     if found.silent:
         console.progress(f"nobody reported for a part of {found.silent} intervals; there the load counts as 0")
     loads = [found.everything] if per == "cluster" else list(found.namespaces)
@@ -115,6 +121,7 @@ def _as_json(target: Path, found: Loads, loads: Sequence[Load], interval: float)
         "interval_s": interval,
         "intervals": len(loads[0].received),
         "silent": found.silent,
+        "strayed": found.strayed,
         "loads": [
             {
                 "name": load.name,

@@ -16,13 +16,16 @@ import numpy as np
 from sinks.columnar import FIGURES, KINDS
 from sinks.columnar_reading import Block, counts_of
 from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
+from strategies.clock import Clock, Verdict, judge
 from strategies.filters.contract import namespace_of
 from strategies.model import Sweep, Tombstone
+from strategies.settings import RoundSettings
 from strategies.system_bundles import is_system_bundle
 
 Per = Literal["cluster", "namespace"]
 #: The load of everything together, as brokers report it; Pulsar's own bundles are in it and in no namespace.
 EVERYTHING, OWN = "all", ""
+_DAY_MS = 86_400_000
 _TRAFFIC = [FIGURES.index(name) for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")]
 _REPORT, _REJECTED = KINDS.index("report"), KINDS.index("rejected")
 
@@ -58,13 +61,14 @@ class Load:
 class Loads:
     """The loads of one cluster. `seconds`: for how long it is known at all; `silent`: intervals in which nobody was heard at the end.
 
-    `everything` first; then every namespace, in order of name.
+    `strayed`: records that do not count because their time is not believed. `everything` first; then every namespace, in order of name.
     """
 
     cluster: str
     begins_ms: int
     seconds: float
     silent: int
+    strayed: int
     everything: Load
     namespaces: tuple[Load, ...]
 
@@ -91,8 +95,8 @@ class Reading:
     rejected: int
 
 
-def loads_of(blocks: Iterable[Block], interval_ms: int, stale_ms: int, per: Per) -> Reading:
-    """All loads of a recording. Raises SinkError for one that cannot be read."""
+def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per: Per) -> Reading:
+    """All loads of a recording. `rule`: which reports are stale, and when a clock has moved. Raises SinkError where it cannot be read."""
     gathered: dict[str, _Cluster] = {}
     records = rejected = 0
     for block in blocks:
@@ -100,7 +104,7 @@ def loads_of(blocks: Iterable[Block], interval_ms: int, stale_ms: int, per: Per)
         for row in np.flatnonzero(block.kinds != _REJECTED).tolist():
             name = block.texts["cluster"][block.clusters[row]]
             if block.kinds[row] == _REPORT:
-                gathered.setdefault(name, _Cluster(interval_ms, stale_ms, per)).report(block, row)
+                gathered.setdefault(name, _Cluster(interval_ms, rule, per)).report(block, row)
             elif name in gathered:
                 match block.record(row):
                     case Sweep() as sweep:
@@ -113,8 +117,13 @@ def loads_of(blocks: Iterable[Block], interval_ms: int, stale_ms: int, per: Per)
 class _Cluster:
     """Sums up step functions: what each broker reported last, times how long it held."""
 
-    def __init__(self, interval_ms: int, stale_ms: int, per: Per) -> None:
-        self._interval_ms, self._stale_ms, self._per = interval_ms, stale_ms, per
+    def __init__(self, interval_ms: int, rule: RoundSettings, per: Per) -> None:
+        self._interval_ms, self._rule, self._per = interval_ms, rule, per
+        self._strayed = 0
+        self._clock: Clock | None = None
+        self._start_over()
+
+    def _start_over(self) -> None:
         self._columns = {EVERYTHING: 0, OWN: 1}
         self._now: dict[str, Floats] = {}
         self._heard: dict[str, int] = {}
@@ -128,7 +137,7 @@ class _Cluster:
     def report(self, block: Block, row: int) -> None:
         """A broker says something new about itself, its bundles, or both."""
         broker, ts = block.texts["broker"][block.brokers[row]], int(block.ts[row])
-        if ts < self._heard.get(broker, ts):
+        if not self._believes(ts) or ts < self._heard.get(broker, ts):
             return
         has_figures = not np.isnan(block.figures[row, 0])
         if self._begins_ms is None and has_figures and ts > self._first.setdefault(broker, ts):
@@ -152,6 +161,8 @@ class _Cluster:
 
     def sweep(self, sweep: Sweep) -> None:
         """A pass is over; whoever it does not know any more is gone."""
+        if not self._believes(sweep.ts):
+            return
         self._until(sweep.ts)
         for broker in sorted(self._now.keys() - set(sweep.brokers) - sweep.missing.keys()):
             self._drop(broker)
@@ -160,7 +171,7 @@ class _Cluster:
 
     def withdraw(self, record: Tombstone) -> None:
         """A broker took its report back: it is gone."""
-        if record.ts >= self._heard.get(record.broker, record.ts):
+        if self._believes(record.ts) and record.ts >= self._heard.get(record.broker, record.ts):
             self._until(record.ts)
             self._drop(record.broker)
 
@@ -179,7 +190,7 @@ class _Cluster:
         ]
         everything = Load(EVERYTHING, traffic[:, 0], *(sum(counts[at] for counts in tables.values()) for at in (0, 1)))
         silent = sum(number < count for number in self._silent)
-        return Loads(name, begins, (self._at_ms - begins) / 1000, silent, everything, tuple(loads))
+        return Loads(name, begins, (self._at_ms - begins) / 1000, silent, self._strayed, everything, tuple(loads))
 
     def _take_over(self, broker: str, names: frozenset[str]) -> None:
         """Bundles that a broker has now count no longer where they were reported earlier."""
@@ -192,6 +203,24 @@ class _Cluster:
             now[0] *= np.divide(after, before, out=np.ones(4), where=before > 0)
             self._tables[other], self._now[other] = left, self._with_namespaces(now, left)
 
+    def _believes(self, ts: int) -> bool:
+        """Whether the time is no more than a day off, so that one bad clock makes no years of silence; or all are, for long enough.
+
+        What is far off before the trace begins starts it anew, and so does a time that has really moved.
+        """
+        believed: Verdict = "believed"
+        if self._clock is None:
+            self._clock = Clock(ts)
+        else:
+            self._clock, believed = judge(self._clock, ts, _DAY_MS, self._rule.clock_recovery_ms)
+        if believed in ("ahead", "behind") and self._begins_ms is not None:
+            self._strayed += 1
+            return False
+        if believed != "believed":
+            self._start_over()
+            self._clock = Clock(ts)
+        return True
+
     def _begin(self, ts: int) -> None:
         self._begins_ms = self._at_ms = ts
 
@@ -199,7 +228,7 @@ class _Cluster:
         """What is known now held until then, or until it was stale."""
         while self._heard:
             broker = min(self._heard, key=lambda one: (self._heard[one], one))
-            stale_at = self._heard[broker] + self._stale_ms
+            stale_at = self._heard[broker] + self._rule.stale_after_ms
             if stale_at >= ts:
                 break
             self._hold(stale_at)

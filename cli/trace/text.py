@@ -36,14 +36,19 @@ def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Itera
     yield f"bundles = {max(len(loads), sum(load.bundles for load in loads))}"
     apart = [load for load in loads if load.name != EVERYTHING]
     for load in apart:
-        yield from ("", "[[namespaces]]", f"name = {json.dumps(load.name)}", f"share = {max(1, load.bundles)}")
+        yield from ("", "[[namespaces]]", f"name = {_text(load.name)}", f"share = {max(1, load.bundles)}")
     for load in loads:
-        yield from ("", "[[traffic]]", f"name = {json.dumps(load.name)}")
+        yield from ("", "[[traffic]]", f"name = {_text(load.name)}")
         if apart:
-            yield f"namespace = {json.dumps(load.name)}"
+            yield f"namespace = {_text(load.name)}"
         yield f"mib_in = {load.received.mean() / MIB:.6g}"
         yield f"message_bytes = {load.message_bytes:.6g}"
         yield f"fan_out = {load.fan_out:.6g}"
         yield f"partitions = {max(1, load.topics)}"
-        told = f"interval_s = {interval_s:g}, file = {json.dumps(file.name)}, column = {json.dumps(load.name)}"
+        told = f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = {_text(load.name)}"
         yield f'wave = {{ kind = "trace", {told} }}'
+
+
+def _text(value: str) -> str:
+    """As TOML has it, which takes JSON's escapes but for those that are two in a row."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -113,6 +114,41 @@ def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path
     assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
     assert told[0].json["loads"] == told[1].json["loads"]
     assert told[0].json["kind"] == "trace"
+
+
+@pytest.mark.parametrize("place", [0, 1, 8, 12])
+@pytest.mark.parametrize("wrong_by_s", [-100_000, 100_000, 9 * 10**12])
+def test_one_clock_that_is_far_off_makes_no_years_of_silence(tmp_path: Path, place: int, wrong_by_s: int) -> None:
+    steady = passes(*[{A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}] * 6)
+    answer, target = traced(tmp_path, [*steady[:place], load_report(A, wrong_by_s, {ORDERS: 99.0}), *steady[place:]], "--json")
+    known = figures(target)[1][0]
+    # Nobody knows which is right of the first two that differ.
+    assert known[place == 1 :] == pytest.approx([7] * (4 if place == 1 else 5))
+    assert answer.json["strayed"] == int(place > 1)
+
+
+@pytest.mark.parametrize("wrong_by_s", [-9 * 10**8, 9 * 10**8])
+def test_a_time_that_really_moved_begins_the_trace_anew(tmp_path: Path, wrong_by_s: int) -> None:
+    before = [load_report(A, wrong_by_s + 60 * minute, {ORDERS: 99.0}) for minute in range(4)]
+    answer, target = traced(tmp_path, [*before, *passes(*[{A: {ORDERS: 3.0}}] * 30)])
+    assert "do not count: their time is more than a day" in answer.err
+    (known,) = figures(target)[1]
+    assert len(known) >= 10
+    assert known == pytest.approx([3] * len(known))
+
+
+def test_the_part_of_a_scenario_can_be_read_whatever_the_file_is_called(tmp_path: Path) -> None:
+    target = tmp_path / 'lo\U0001f600 "a\\d\x7f.csv'
+    answer = rebalancer("trace", recording(tmp_path, RISING), target, "--interval", 1.23456789)
+    wave = tomllib.loads(answer.out)["traffic"][0]["wave"]
+    assert (wave["file"], wave["interval_s"]) == (target.name, 1.235)
+    assert target.read_text("utf-8").splitlines()[2].startswith("1.235,"), "whole milliseconds, as records have them"
+
+
+def test_a_folder_is_no_trace_even_by_force(tmp_path: Path) -> None:
+    answer = rebalancer("trace", recording(tmp_path, RISING), tmp_path, "--force")
+    assert answer.code == 2
+    assert "is a folder" in answer.words
 
 
 def test_an_interval_holds_the_mean_over_its_time(tmp_path: Path) -> None:
