@@ -25,12 +25,13 @@ _BOUNDS = {
     "less_than": ("lt", "must be less than"),
     "less_than_equal": ("le", "must be at most"),
 }
+_NAME = "may hold letters, digits, '.', '_' and '-' only"
+_NAMESPACE = "must be tenant/namespace, each of letters, digits, '.', '_', '-', ':' and '='"
 _PLAIN = {
     "missing": "is missing",
     "union_tag_not_found": "kind is missing",
     "too_short": "must not be empty",
     "string_too_short": "must not be empty",
-    "string_pattern_mismatch": "may hold letters, digits, '.', '_' and '-' only",
 }
 
 
@@ -49,8 +50,7 @@ def complaints(error: ValidationError, form: type[BaseModel]) -> list[str]:
 
 def _place(loc: Place) -> Place:
     """Without the alternatives that pydantic has tried."""
-    tried = ("constrained-", "tuple[", "function-", "float", "int")
-    tags = ("steps", "on-off", "daily", "trace")
+    tried, tags = ("constrained-", "tuple[", "function-"), ("float", "int", "steps", "on-off", "daily", "trace")
     return tuple(part for part in loc if isinstance(part, int) or (part not in tags and not part.startswith(tried)))
 
 
@@ -75,6 +75,8 @@ def _sentence(one: ErrorDetails, form: type[BaseModel]) -> str:
         return f"must be one of {context['expected']}{got}"
     if kind == "union_tag_invalid":
         return f"kind must be one of {context['expected_tags']}, got '{context['tag']}'"
+    if kind == "string_pattern_mismatch":
+        return (_NAMESPACE if "/" in context["pattern"] else _NAME) + got
     return _PLAIN.get(kind, one["msg"].removeprefix("Value error, "))
 
 

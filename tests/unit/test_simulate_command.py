@@ -78,6 +78,9 @@ def test_scenarios_are_listed_with_their_stories() -> None:
         ('minutes = "long"', 'minutes: must be a whole number, got "long"'),
         ("minutes = [", "is not TOML"),
         ("machines.other = { cpu_per_mb = 1 }", "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?"),
+        ('machines.internal = { cores = "many" }', 'machines.internal.cores: must be a number, got "many"'),
+        ('[[namespaces]]\nname = "orders"', "namespaces[1].name: must be tenant/namespace, each of letters"),
+        ('[[brokers]]\nmachine = "plain"\nnames = ["a b"]', "brokers[2].names[1]: may hold letters, digits, '.', '_' and '-' only"),
         ('[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]', "happenings: no broker b; there are broker-1, broker-2, broker-3"),
         (
             '[[happenings]]\nminute = 12\nkind = "kill"\nbrokers = ["broker-1"]',
