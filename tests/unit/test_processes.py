@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cli.processes import WorkerLost, run_each, signals_wait
+from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
 #: Longer than any test waits.
@@ -74,10 +75,10 @@ def test_simulate_leaves_nobody_behind(ending: signal.Signals, send: Callable[[i
     command = [sys.executable, "-m", "cli.main", *LONG]
     with subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
-            _eventually(lambda: len(_of_session(process.pid)) >= 4, "two processes at work and one that counts semaphores")
+            eventually(lambda: len(_of_session(process.pid)) >= 4, otherwise="two processes at work and one that counts semaphores")
             send(process.pid, ending)
             assert process.wait(60) == code
-            _eventually(lambda: not _of_session(process.pid), "nobody is left")
+            eventually(lambda: not _of_session(process.pid), otherwise="nobody is left")
             assert process.stderr is not None
             said = process.stderr.read()
             # A process that is killed cannot clear up behind itself; that somebody else does so is told.
@@ -106,10 +107,3 @@ def _of_session(session: int) -> list[int]:
         if int(of) == session and state != "Z":
             found.append(int(entry.name))
     return found
-
-
-def _eventually(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
