@@ -55,6 +55,9 @@ def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Ma
         "kafkaConsumer.pollTimeoutMs": str(settings.timeout_ms),
         # Spark would ask three times for the end of the topic without a word; the job tries again itself, and says so.
         "fetchOffset.numRetries": "1",
+        # Spark asks for a partition's range after every read, and the answer comes behind that of a read ahead, which waits for this long
+        # where there is nothing yet: half a second of every micro-batch by Kafka's default.
+        "kafka.fetch.max.wait.ms": "10",
     }
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from sinks.wire import decode_outcome
 from tests.control_topic import command
 from tests.faults.kill_execute import faults_of, plan, run
 from tests.faults.real_executor import TOKEN, RealExecutor
@@ -41,8 +42,11 @@ def test_the_comparison_finds_what_it_is_to_find(tmp_path: Path) -> None:
         assert executor.finish("--apply") == 0
         assert faults_of(commands[:2], pulsar, executor) == []
 
-        pulsar.cluster.applied.append(pulsar.cluster.applied[0])
-        executor.control.write("outcomes", [executor.control.read("outcomes")[1].replace(b'"applied"', b'"refused"')])
+        # Two commands at once: either may be applied and told first.
+        (again,) = [done for done in pulsar.cluster.applied if done.bundle == bundles[0]]
+        (told,) = [value for value in executor.control.read("outcomes") if decode_outcome(value).command_id == commands[1].id]
+        pulsar.cluster.applied.append(again)
+        executor.control.write("outcomes", [told.replace(b'"applied"', b'"refused"')])
         executor.log.write_text(f"Authorization: Bearer {TOKEN}", "utf-8")
 
         assert faults_of(commands, pulsar, executor) == [
