@@ -15,7 +15,7 @@ import numpy as np
 from simulation.demand import Demand, Part
 from simulation.fleet import Fleet, rate_of
 from simulation.scenarios.form import Scenario, TopicDispatch
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundle_loads import Bools, Floats, Ints
 from strategies.throttling.levels import DispatchSettings, Limits, allowed, started
 from strategies.throttling.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
 from strategies.throttling.reading import RETRY_MS
@@ -24,8 +24,6 @@ from strategies.throttling.token_bucket import SECOND_NS
 #: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
 LOOK_NS = (RETRY_MS + 1) * 1_000_000
 LOOK_S = LOOK_NS / SECOND_NS
-
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

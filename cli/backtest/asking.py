@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sinks.columnar_reading import figures_of
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundle_loads import Bools, Floats, Ints
 from strategies.engine import EngineSettings, placement_of, rules_of
 from strategies.model import BrokerMemory, Memory, Skip
 from strategies.round import judge
 from strategies.round_input import RoundInput
-from strategies.shedding.quiet import Bools, quiet_rounds
+from strategies.shedding.quiet import quiet_rounds
 from strategies.shedding.registry import shedder
 from strategies.state import ClusterState
 from strategies.store import BrokerState

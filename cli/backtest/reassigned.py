@@ -16,14 +16,12 @@ import numpy as np
 
 from sinks.columnar import KINDS
 from sinks.columnar_reading import Block, Column
-from strategies.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Bools, Floats, Ints
 
 _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
 #: Figures that follow traffic: usage of CPU, direct memory and bandwidth, and the four totals. Heap memory and limits stay.
 _FOLLOWING = [0, 4, 6, 8, 10, 11, 12, 13]
 _IN, _OUT, _COUNT = 12, 13, 14
-
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ import numpy as np
 from cli.backtest.asking import leading
 from sinks.columnar import KINDS
 from sinks.columnar_reading import Block
-from strategies.bundle_loads import Ints
+from strategies.bundle_loads import Bools, Ints
 from strategies.engine import EngineSettings
 from strategies.model import Sweep
-from strategies.shedding.quiet import Bools
 
 REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
 

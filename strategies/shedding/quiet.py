@@ -10,14 +10,13 @@ from math import fsum
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundle_loads import Bools, Floats
 from strategies.model import BrokerMemory, Memory
 from strategies.shedding.contract import Shedder
 from strategies.shedding.overload import OverloadShedder
 from strategies.shedding.recall import with_ewmas
 from strategies.shedding.threshold import ThresholdShedder
 
-Bools = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 #: Of brokers by name, `usages`: float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; what was remembered.
 #: Answers how many rounds from the first on are quiet, and what is remembered after them.
 QuietRounds = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -44,20 +44,13 @@ def is_gone(pid: int) -> bool:
     return listed.strip() == "" or listed.startswith("Z")
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    gives_up = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < gives_up, "it did not come about in time"
-        time.sleep(0.25)
-
-
 def topics(folder: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in sorted(folder.glob("*/segment-*.jsonl"))}
 
 
 def test_the_job_balances_the_cluster_as_the_plain_loop_does(tmp_path: Path) -> None:
     plain, spark = start(tmp_path / "plain", "--engine", "plain"), start(tmp_path / "spark")
-    wait_for(lambda: "java" in family(spark.pid).values())
+    eventually(lambda: "java" in family(spark.pid).values(), WAIT_SECONDS)
     started = family(spark.pid)
     expected, _ = plain.communicate(timeout=WAIT_SECONDS)
     told, said = spark.communicate(timeout=WAIT_SECONDS)
@@ -66,12 +59,12 @@ def test_the_job_balances_the_cluster_as_the_plain_loop_does(tmp_path: Path) -> 
     assert result["spread_last_points"] < result["threshold_points"] < result["spread_first_points"]
     assert result["rounds"] == json.loads(expected)["rounds"]
     assert topics(tmp_path / "spark") == topics(tmp_path / "plain")
-    wait_for(lambda: all(is_gone(pid) for pid in started))
+    eventually(lambda: all(is_gone(pid) for pid in started), WAIT_SECONDS)
 
 
 def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
     demo = start(tmp_path / "demo")
-    wait_for(lambda: "java" in family(demo.pid).values())
+    eventually(lambda: "java" in family(demo.pid).values(), WAIT_SECONDS)
     started = family(demo.pid)
     os.kill(demo.pid, signal.SIGINT)
     told, said = demo.communicate(timeout=WAIT_SECONDS)
@@ -79,4 +72,4 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
     assert told == ""
     assert f"Stopped; what there is so far lies in {tmp_path / 'demo'}" in said
     assert "Traceback" not in said
-    wait_for(lambda: all(is_gone(pid) for pid in started))
+    eventually(lambda: all(is_gone(pid) for pid in started), WAIT_SECONDS)
