@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from sinks.limits import WireLimits
 from sinks.outage import Outage
 from sinks.raw import SourceSettings
 from sinks.recording import Recording, open_recording, write_recording
-from sinks.topics import Reader, TopicAccess, open_reader
+from sinks.topics import Reader, TopicAccess, TopicRecord, open_reader
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
@@ -60,7 +60,8 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
     lost: list[SinkError] = []
     try:
         with _begin(part) as recording:
-            for values in _as_long_as_it_lasts(_blocks(reader, patience, stop), patience, lost):
+            for found in _as_long_as_it_lasts(_blocks(reader, patience, stop), patience, lost):
+                values = [as_line(one.value) for one in found]
                 recording.append(values)
                 records += len(values)
                 size += sum(len(value) + 1 for value in values)
@@ -108,7 +109,7 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
-def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[bytes]]:
+def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[Sequence[TopicRecord]]:
     outage = Outage(patience.outage_s, stop.wait, console.progress)
     newest = time.monotonic()
     while not stop.is_set():
@@ -120,20 +121,22 @@ def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[list[byt
         outage.over()
         if records:
             newest = time.monotonic()
-            yield [as_line(record.value) for record in records]
+            yield records
         elif not patience.waits or (patience.idle_s is not None and time.monotonic() - newest >= patience.idle_s):
             return
         else:
             stop.wait(_LOOK_EVERY_S)
 
 
-def _as_long_as_it_lasts(blocks: Iterator[list[bytes]], patience: Patience, lost: list[SinkError]) -> Iterator[list[bytes]]:
+def _as_long_as_it_lasts(
+    blocks: Iterator[Sequence[TopicRecord]], patience: Patience, lost: list[SinkError]
+) -> Iterator[Sequence[TopicRecord]]:
     """The blocks; an error after the first of those that were waited for goes to `lost`."""
     begun = False
     try:
-        for values in blocks:
+        for records in blocks:
             begun = True
-            yield values
+            yield records
     except SinkError as error:
         if not (patience.waits and begun):
             raise
@@ -145,13 +148,13 @@ def as_line(value: bytes) -> bytes:
     return value.replace(b"\n", b" ")
 
 
-def topic_lines(uri: str, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[bytes]:
-    """The records that a topic holds now, as the lines of a recording. Raises SettingsError and SinkError, at once if it cannot open."""
+def topic_records(uri: str, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[TopicRecord]:
+    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError, at once if it cannot open."""
     reader = open_reader(uri, access, source=source)
 
-    def lines() -> Iterator[bytes]:
+    def records() -> Iterator[TopicRecord]:
         with closing(reader):
-            for values in _blocks(reader, Patience(outage_s=access.kafka.outage_ms / 1000), Stop()):
-                yield from values
+            for found in _blocks(reader, Patience(outage_s=access.kafka.outage_ms / 1000), Stop()):
+                yield from found
 
-    return lines()
+    return records()

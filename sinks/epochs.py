@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 
-from sinks.contracts.fields import LARGEST_INTEGER, Count
+from sinks.complaints import complaint
+from sinks.contracts.fields import LARGEST_INTEGER, Count, Version
+from sinks.readable import Skipped, readable
 from sinks.topic_uri import parse_topic
-from sinks.topics import NO_SECURITY, TopicAccess, open_reader
+from sinks.topics import NO_SECURITY, TopicAccess, TopicRecord, open_reader
 from strategies.errors import SinkError
-
-T = TypeVar("T")
 
 
 class EpochOnly(msgspec.Struct):
@@ -27,6 +26,7 @@ class EpochOnly(msgspec.Struct):
 class RoundTold(EpochOnly):
     """What the record of a round says about its job, and what tells two jobs of one epoch apart: when it closed and what it commanded."""
 
+    v: Version = 1
     round: Count = 0
     ts: int = 0
     commands: tuple[str, ...] = ()
@@ -63,37 +63,40 @@ class History:
 
 def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
     """Epochs of commands or rounds; what cannot be read is left out, because whoever reads it for its content complains about it."""
-    return _readable(values, EpochOnly)
-
-
-def _readable(values: Iterable[bytes], kind: type[T]) -> Iterator[T]:
     for value in values:
         try:
-            yield msgspec.json.decode(value, type=kind)
+            yield msgspec.json.decode(value, type=EpochOnly)
         except (ValueError, RecursionError):
             continue
 
 
 def next_epoch(uris: Sequence[str], access: TopicAccess = NO_SECURITY) -> int:
     """One more than the highest epoch on any of the topics, 1 if there is none. Raises SettingsError, SinkError."""
-    highest = max((told.epoch for uri in uris for told in epochs_in(_values(uri, access))), default=0)
+    highest = max((told.epoch for uri in uris for told in epochs_in(one.value for one in _records(uri, access))), default=0)
     if highest >= LARGEST_INTEGER:
         raise SinkError(f"the topics {', '.join(uris)} hold epoch {highest}, after which there is none: begin with new topics")
     return highest + 1
 
 
-def histories(uri: str, access: TopicAccess = NO_SECURITY) -> dict[str, History]:
-    """By cluster, what the rounds of a topic tell. Raises SettingsError, SinkError."""
+def histories(uri: str, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None) -> dict[str, History]:
+    """By cluster, what the rounds of a topic tell. Records that are no rounds go to `skipped`. Raises SettingsError, SinkError."""
     found: dict[str, History] = {}
-    for told in _readable(_values(uri, access), RoundTold):
+    for _, told in readable(_records(uri, access), _round_told, Skipped(uri, "round") if skipped is None else skipped):
         found.setdefault(told.cluster, History()).add(told)
     return found
 
 
-def _values(uri: str, access: TopicAccess) -> Iterator[bytes]:
+def _round_told(value: bytes) -> RoundTold:
+    try:
+        return msgspec.json.decode(value, type=RoundTold)
+    except (ValueError, RecursionError) as error:
+        raise complaint(value, RoundTold, error) from error
+
+
+def _records(uri: str, access: TopicAccess) -> Iterator[TopicRecord]:
     topic = parse_topic(uri)
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
     with closing(open_reader(uri, access)) as reader:
         while records := reader.read():
-            yield from (record.value for record in records)
+            yield from records

@@ -42,3 +42,9 @@ class MessageId(NamedTuple):
 def id_of(found: Any) -> MessageId:
     """Of a message id of Pulsar's client."""
     return MessageId(found.ledger_id(), found.entry_id(), found.batch_index())
+
+
+def id_at(offset: int) -> MessageId:
+    """The id that has this offset; `batch` is 0 where an entry is one message."""
+    entries = offset >> _BATCH_BITS
+    return MessageId(entries >> _ENTRY_BITS, entries & (1 << _ENTRY_BITS) - 1, offset & (1 << _BATCH_BITS) - 1)

@@ -37,7 +37,10 @@ def explain_command(
     Reads the topics that the settings name, or what --from, --rounds and --commands say instead.
     """
     rounds, commands = _sources(folder, rounds, commands, config, overrides)
-    history = _of_cluster(read_history(rounds, commands, _access(rounds, commands, config, overrides)), cluster)
+    whole = read_history(rounds, commands, _access(rounds, commands, config, overrides))
+    for line in whole.skipped:
+        console.progress(f"warning: {line}")
+    history = _of_cluster(whole, cluster)
     subject = find(word, history)
     if as_json:
         console.print_json("explanation", 1, _as_json(subject, history))

@@ -13,12 +13,16 @@ import typer
 
 from cli import console, exits, options
 from cli.goal import goal_of
-from cli.recording import check_use, topic_lines
+from cli.recording import as_line, check_use, topic_records
 from cli.replay import decisions, pipe, plain, report
 from cli.report.target import check_target
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
-from sinks.recording import open_recording
+from sinks.position import Position
+from sinks.readable import Placed, Skipped
+from sinks.wire import decode_rejected
+from strategies.errors import WireError
+from streaming.settings import JobSettings
 
 app = typer.Typer()
 
@@ -73,9 +77,11 @@ def replay(
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = _Counted(open_recording(recording) if recording is not None else topic_lines(origin, settings.job.access, settings.job.source))
-    answers = _answers(source, origin, settings, engine)
-    made = decisions.collect(_shown(answers, quiet=as_json or out is not None))
+    source = _Counted(plain.of_recording(recording) if recording is not None else _of_topic(origin, settings.job))
+    quiet = as_json or out is not None
+    made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
+    if quiet:
+        _tell_rejected(origin, made)
     files = dict(decisions.write(made, out)) if out is not None else {}
     if html is not None:
         _write_html(html, origin, made, settings)
@@ -96,25 +102,39 @@ class _Replayed:
 
 
 class _Counted:
-    """Lines, counted as they pass."""
+    """Records, counted as they pass."""
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = lines
+    def __init__(self, records: Iterable[Placed]) -> None:
+        self._records = records
         self.count = 0
 
-    def __iter__(self) -> Iterator[bytes]:
-        for line in self._lines:
+    def __iter__(self) -> Iterator[Placed]:
+        for record in self._records:
             self.count += 1
-            yield line
+            yield record
 
 
-def _answers(lines: Iterable[bytes], recording: str, settings: Settings, engine: EngineKind) -> Iterator[list[OutputRow]]:
-    topic = plain.topic_name(recording)
+def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
+    """The records of a topic as the lines of a recording, with their positions on the topic."""
+    return (Placed(record.position, as_line(record.value)) for record in topic_records(uri, job.access, job.source))
+
+
+def _tell_rejected(origin: str, made: decisions.Decisions) -> None:
+    """What was rejected and where, if the rows are not printed one by one."""
+    skipped = Skipped(origin, "telemetry record")
+    for row in made.rejected:
+        rejected = decode_rejected(row.value)
+        skipped.add(Position(rejected.topic, rejected.partition, rejected.offset), WireError(rejected.code, rejected.text))
+    for line in skipped.lines():
+        console.progress(f"warning: {line}")
+
+
+def _answers(records: Iterable[Placed], settings: Settings, engine: EngineKind) -> Iterator[list[OutputRow]]:
     if engine == "plain":
-        return plain.decide(lines, topic, settings.engine, settings.job.wire)
+        return plain.decide(records, settings.engine, settings.job.wire)
     from cli.replay import spark
 
-    return spark.decide(lines, topic, settings.engine, settings.job, console.progress)
+    return spark.decide(records, settings.engine, settings.job, console.progress)
 
 
 def _shown(answers: Iterable[list[OutputRow]], quiet: bool) -> Iterator[OutputRow]:
@@ -165,7 +185,7 @@ def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:
 
 
 def _pipe(settings: Settings, rejected: Path | None) -> None:
-    answers = plain.decide(open_recording("-"), plain.topic_name("-"), settings.engine, settings.job.wire)
+    answers = plain.decide(plain.of_recording("-"), settings.engine, settings.job.wire)
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
         pipe.answer(answers, sys.stdout.buffer, sys.stderr, file)
 

@@ -9,13 +9,14 @@ import typer
 
 from cli import console, options
 from cli.explain.history import History, read_history
-from cli.recording import topic_lines
+from cli.recording import topic_records
 from cli.replay import decisions, plain
 from cli.settings.load import Settings
 from cli.shadow import report
 from cli.shadow.agreement import compare
 from cli.shadow.ownership import Moved, OwnershipWatch
-from sinks.recording import open_recording
+from sinks.readable import Placed, Skipped, readable
+from sinks.topics import TopicRecord
 from sinks.wire import decode_command, decode_round
 from strategies.errors import SinkError
 
@@ -43,13 +44,16 @@ def shadow(
     """
     settings = options.settings(config, overrides)
     watch = OwnershipWatch()
+    skipped = Skipped(recording or settings.job.topics.telemetry, "telemetry record")
     if recording is None:
         topics = settings.job.topics
-        moved = _moves(watch, topic_lines(topics.telemetry, settings.job.access))
+        moved = _moves(watch, topic_records(topics.telemetry, settings.job.access, settings.job.source), skipped)
         history = read_history(topics.rounds, topics.commands, settings.job.access)
     else:
-        moved = _moves(watch, open_recording(recording))
+        moved = _moves(watch, plain.of_recording(recording), skipped)
         history = _decided(recording, settings)
+    for told in (*skipped.lines(), *history.skipped):
+        console.progress(f"warning: {told}")
     if watch.first_ms is None:
         raise SinkError(
             f"{recording or settings.job.topics.telemetry} holds no telemetry, so nobody's moves can be seen in it; let collect fill it."
@@ -71,13 +75,13 @@ def shadow(
     print(report.sentence(agreement))
 
 
-def _moves(watch: OwnershipWatch, lines: Iterable[bytes]) -> list[Moved]:
-    found = [moved for line in lines for moved in watch.feed(line)]
+def _moves(watch: OwnershipWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:
+    found = [moved for _, some in readable(records, watch.feed, skipped) for moved in some]
     return [*found, *watch.rest()]
 
 
 def _decided(recording: str, settings: Settings) -> History:
-    rows = plain.decide(open_recording(recording), plain.topic_name(recording), settings.engine, settings.job.wire)
+    rows = plain.decide(plain.of_recording(recording), settings.engine, settings.job.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     rounds = tuple(decode_round(row.value) for row in made.rounds)
     return History(rounds, tuple(decode_command(row.value) for row in made.commands))

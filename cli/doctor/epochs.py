@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cli.doctor.finding import Finding, ok
 from sinks.epochs import History, histories
+from sinks.readable import Skipped
 from strategies.errors import RebalancerError
 from streaming.checkpoint import GUARD, checkpoint_folder, read_guard
 from streaming.settings import JobSettings
@@ -18,10 +19,11 @@ def check_epochs(job: JobSettings) -> Finding:
     try:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
-        told = histories(job.topics.rounds, job.access)
+        skipped = Skipped(job.topics.rounds, "round")
+        told = histories(job.topics.rounds, job.access, skipped)
     except RebalancerError as error:
         return Finding(_CHECK, "warn", f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")
-    return _overtaken(told, ours) or _two_of_one_epoch(told) or _two_write(told) or _in_order(told, ours)
+    return _overtaken(told, ours) or _two_of_one_epoch(told) or _two_write(told) or _foreign(skipped, _in_order(told, ours))
 
 
 def _overtaken(told: Mapping[str, History], ours: int | None) -> Finding | None:
@@ -57,6 +59,13 @@ def _two_write(told: Mapping[str, History]) -> Finding | None:
             )
             return Finding(_CHECK, "warn", text, f"stop the job of epoch {history.overtaken} if it still runs; its commands are refused")
     return None
+
+
+def _foreign(skipped: Skipped, found: Finding) -> Finding:
+    """The finding, and the records that are no rounds: harmless to the job, but something else writes to its topic."""
+    if not skipped.count:
+        return found
+    return Finding(_CHECK, "warn", "\n".join([found.text, *skipped.lines()]), "find what else writes to topics.rounds; only the job may")
 
 
 def _in_order(told: Mapping[str, History], ours: int | None) -> Finding:

@@ -91,7 +91,15 @@ def bundle_lines(bundle: str, done: Round, commands: Sequence[Command]) -> list[
 
 def when(ms: int) -> str:
     """A time of the cluster's clock for people; UTC, to the second."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return formatted(ms, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def formatted(ms: int, form: str) -> str:
+    """A time in UTC; one beyond the year 9999, which a record may hold, as the number that it is."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms"
 
 
 def points(fraction: float) -> str:

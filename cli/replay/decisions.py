@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.outputs import OutputRow
+from sinks.position import Position
+from sinks.readable import place
 from sinks.wire import decode_command, decode_rejected, decode_round
 from strategies.describe import describe_command, describe_round
 from strategies.model import Round
@@ -81,7 +83,8 @@ def line(row: OutputRow) -> str:
     if row.kind == "rounds":
         return f"{row.key}: {describe_round(decode_round(row.value))}"
     rejected = decode_rejected(row.value)
-    return f"rejected {rejected.code} at byte {rejected.offset} of {rejected.topic}: {rejected.text}"
+    where = place(Position(rejected.topic, rejected.partition, rejected.offset))
+    return f"rejected {rejected.code} at {where} of {rejected.topic}: {rejected.text}"
 
 
 def _summary(cluster: str, decisions: Decisions) -> ClusterSummary:

@@ -9,14 +9,16 @@ from sinks.limits import WireLimits
 from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
 from sinks.position import Position
+from sinks.readable import Placed
+from sinks.recording import open_recording
 from strategies.engine import EngineSettings
 
 
-def positioned(lines: Iterable[bytes], topic: str) -> Iterator[tuple[Position, bytes]]:
+def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
     """Numbers lines as the one segment of a file topic would: partition 0, offset = byte in the uncompressed recording."""
     offset = 0
     for line in lines:
-        yield Position(topic, 0, offset), line
+        yield Placed(Position(topic, 0, offset), line)
         offset += len(line) + 1
 
 
@@ -25,8 +27,13 @@ def topic_name(recording: Path | str) -> str:
     return "-" if str(recording) == "-" else Path(recording).name
 
 
-def decide(lines: Iterable[bytes], topic: str, engine: EngineSettings, limits: WireLimits) -> Iterator[list[OutputRow]]:
-    """The rows that follow from each line, as soon as the line is there."""
+def of_recording(recording: Path | str) -> Iterator[Placed]:
+    """The lines of a recording with their positions. Raises SinkError."""
+    return positioned(open_recording(recording), topic_name(recording))
+
+
+def decide(records: Iterable[Placed], engine: EngineSettings, limits: WireLimits) -> Iterator[list[OutputRow]]:
+    """The rows that follow from each record, as soon as the record is there."""
     loop = PlainLoop(engine, limits)
-    for position, line in positioned(lines, topic):
-        yield loop.feed(position, line)
+    for position, value in records:
+        yield loop.feed(position, value)

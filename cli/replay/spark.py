@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -17,6 +19,7 @@ from sinks.origin import Origin
 from sinks.outputs import OutputRow
 from sinks.position import Position
 from sinks.raw import SourceSettings
+from sinks.readable import Placed
 from sinks.signing import SigningSettings
 from sinks.topic_uri import file_topic_uri
 from sinks.wire import cluster_of, decode_rejected, encode_rejected
@@ -35,27 +38,26 @@ _TELL_EVERY_S = 5.0
 
 
 def decide(
-    lines: Iterable[bytes],
-    topic: str,
+    records: Iterable[Placed],
     engine: EngineSettings,
     job: JobSettings,
     say: Callable[[str], None],
     *,
     run: Callable[..., JobResult] | None = None,
 ) -> Iterator[list[OutputRow]]:
-    """All rows, after the job has seen all lines. Needs Java and about as much free disk as the uncompressed recording.
+    """All rows, after the job has seen all records. Needs Java and about as much free disk as the uncompressed recording.
 
     `run`: what runs the job, `run_job` if not given. Raises what `run_job` raises, and KeyboardInterrupt when it was stopped by a signal.
     """
     with stopping() as stop, tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
         placed = _placed(job, folder)
-        count = _fill(folder / "telemetry", lines)
-        say(f"{count} records in a temporary topic, starting Spark")
+        places = _fill(folder / "telemetry", records)
+        say(f"{len(places)} records in a temporary topic, starting Spark")
         result = (run or _run_job())(placed, engine, drain=True, on_progress=_sparing(say), stop=stop)
         if stop.is_set() or result.stopped_by != "drained":
             raise KeyboardInterrupt
-        yield _read(folder, topic, job.wire)
+        yield _read(folder, places, job.wire)
 
 
 def _run_job() -> Callable[..., JobResult]:
@@ -85,19 +87,45 @@ def _placed(job: JobSettings, folder: Path) -> JobSettings:
     return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
 
 
-def _fill(folder: Path, lines: Iterable[bytes]) -> int:
-    count, rest = 0, iter(lines)
+class _Places:
+    """Where the records of the temporary topic come from: three integers per record."""
+
+    def __init__(self) -> None:
+        self._topic = ""
+        self._bytes, self._partitions, self._offsets = array("q"), array("q"), array("q")
+        self._end = 0
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def add(self, record: Placed) -> None:
+        """The next record."""
+        self._topic, partition, offset = record.position
+        self._bytes.append(self._end)
+        self._partitions.append(partition)
+        self._offsets.append(offset)
+        self._end += len(record.value) + 1
+
+    def of(self, byte: int) -> Position:
+        """Of the record at this byte of the temporary topic."""
+        number = bisect_left(self._bytes, byte)
+        return Position(self._topic, self._partitions[number], self._offsets[number])
+
+
+def _fill(folder: Path, records: Iterable[Placed]) -> _Places:
+    places, rest = _Places(), iter(records)
     with FileTopicWriter(folder, _ONE_SEGMENT) as writer:
         while some := list(islice(rest, _LINES_AT_ONCE)):
-            writer.append(some)
-            count += len(some)
-    return count
+            writer.append([record.value for record in some])
+            for record in some:
+                places.add(record)
+    return places
 
 
-def _read(folder: Path, topic: str, limits: WireLimits) -> list[OutputRow]:
+def _read(folder: Path, places: _Places, limits: WireLimits) -> list[OutputRow]:
     rows = [OutputRow("commands", cluster_of(value), value) for value in _values(folder / "commands", limits)]
     rows += [OutputRow("rounds", cluster_of(value), value) for value in _values(folder / "rounds", limits)]
-    return rows + [_renamed(value, topic) for value in _values(folder / "rejected", limits)]
+    return rows + [_renamed(value, places) for value in _values(folder / "rejected", limits)]
 
 
 def _values(folder: Path, limits: WireLimits) -> list[bytes]:
@@ -106,9 +134,9 @@ def _values(folder: Path, limits: WireLimits) -> list[bytes]:
     return [record.value for record in FileTopicReader(folder, limits=wide).read()[0]]
 
 
-def _renamed(value: bytes, topic: str) -> OutputRow:
-    """A rejected row that names the recording instead of the temporary topic."""
+def _renamed(value: bytes, places: _Places) -> OutputRow:
+    """A rejected row that names where the record comes from instead of the temporary topic."""
     row = decode_rejected(value)
-    origin = Origin(Position(topic, row.partition, row.offset), row.original, row.size)
+    origin = Origin(places.of(row.offset), row.original, row.size)
     cluster = row.cluster or ""
     return OutputRow("rejected", cluster, encode_rejected(WireError(row.code, row.text), origin, cluster))

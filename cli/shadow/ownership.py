@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sinks.wire import decode
-from strategies.errors import WireError
-from strategies.model import LoadReport, Note, OutcomeReport, Sweep
+from strategies.model import LoadReport, Note, OutcomeReport, Sweep, TelemetryRecord
 from strategies.system_bundles import is_system_bundle
 
 
@@ -71,12 +70,11 @@ class OwnershipWatch:
         #: Bundles that an executor moved: then nothing was only compared.
         self.applied = 0
 
-    def feed(self, line: bytes) -> Iterator[Moved]:
-        """The moves that are certain after this record; records that nobody understands say nothing."""
-        try:
-            record = decode(line, b"")
-        except WireError:
-            return
+    def feed(self, line: bytes) -> list[Moved]:
+        """The moves that are certain after this record. Raises WireError for what is no telemetry."""
+        return list(self._feed(decode(line, b""), line))
+
+    def _feed(self, record: TelemetryRecord, line: bytes) -> Iterator[Moved]:
         self.first_ms = record.ts if self.first_ms is None else self.first_ms
         self.last_ms = max(self.last_ms, record.ts)
         cluster = self._clusters.setdefault(record.cluster, _Cluster())

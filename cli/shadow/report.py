@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import RenderableType
 
 from cli import console
+from cli.explain.sentences import formatted
 from cli.shadow.agreement import Agreement, Pair
 
 
@@ -99,4 +99,4 @@ def _lag(pair: Pair) -> str:
 
 
 def _time(ts: int) -> str:
-    return datetime.fromtimestamp(ts / 1000, UTC).strftime("%H:%M:%S")
+    return formatted(ts, "%H:%M:%S")

@@ -41,8 +41,9 @@ def test_a_replay_through_spark_writes_the_same_three_files(spark: SparkSession,
     job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = plain.decide(lines, "log.jsonl", engine, job.wire)
-    by_spark = through_spark.decide(lines, "log.jsonl", engine, job, lambda _: None, run=partial(run_job, session=spark))
+    by_loop = plain.decide(plain.positioned(lines, "log.jsonl"), engine, job.wire)
+    placed = plain.positioned(lines, "log.jsonl")
+    by_spark = through_spark.decide(placed, engine, job, lambda _: None, run=partial(run_job, session=spark))
 
     files = {}
     for name, answers in (("loop", by_loop), ("spark", by_spark)):
@@ -58,7 +59,7 @@ def test_a_replay_that_is_interrupted_shows_no_half_result() -> None:
         return JobResult("SIGINT", Written())
 
     with pytest.raises(KeyboardInterrupt):
-        list(through_spark.decide([], "log.jsonl", EngineSettings(), JobSettings(), lambda _: None, run=stopped))
+        list(through_spark.decide([], EngineSettings(), JobSettings(), lambda _: None, run=stopped))
 
 
 @pytest.mark.slow

@@ -133,7 +133,9 @@ def test_a_file_of_another_kind_is_named_with_the_record(replayed: Path) -> None
     answer = rebalancer("explain", "1", "--rounds", replayed / "commands.jsonl", "--commands", replayed)
 
     assert answer.code == 1
-    assert f"{replayed / 'commands.jsonl'}: record 1 is none of the rounds topic" in answer.err
+    assert f"{replayed / 'commands.jsonl'}: skipped " in answer.err
+    assert "records that are no rounds [missing-field]: byte 0; " in answer.err
+    assert "It holds no round at all; name another file." in answer.err
 
 
 def test_one_cluster_of_two(tmp_path: Path) -> None:
@@ -152,11 +154,15 @@ def test_a_line_that_a_killed_job_left_behind_hides_nothing(replayed: Path) -> N
         file = replayed / f"{kind}.jsonl"
         first, *rest = file.read_bytes().splitlines(keepends=True)
         file.write_bytes(b"".join([first[:100], b"\n", first, *rest]))
-    assert explained(replayed, 1) == whole
+    torn = explained(replayed, 1)
+    assert (torn.code, torn.out) == (0, whole.out)
+    assert [line.partition(" [")[0] for line in torn.err.splitlines()] == [
+        f"warning: {replayed / kind}.jsonl: skipped 1 record that is no {kind[:-1]}" for kind in ("rounds", "commands")
+    ]
 
 
 def test_a_file_that_holds_no_records_at_all_is_named(replayed: Path) -> None:
     (replayed / "rounds.jsonl").write_text("these are\nno records\n")
     answer = explained(replayed, 1)
     assert answer.code == 1
-    assert "record 1 is none of the rounds topic" in answer.err
+    assert "rounds.jsonl: skipped 2 records that are no rounds [not-json]: byte 0; byte 10. " in answer.err

@@ -89,8 +89,8 @@ def test_what_an_executor_moved_is_not_pulsars() -> None:
     assert watch.applied == 1
 
 
-def test_records_that_nobody_understands_say_nothing() -> None:
-    assert moves(b"{", line("note", 1, note="owned-bundles", broker=A, report=5), line("other", 2)) == []
+def test_notes_that_nobody_understands_say_nothing() -> None:
+    assert moves(line("note", 1, note="owned-bundles", broker=A, report=5), line("note", 2, note="other", broker=A, report={})) == []
 
 
 def moved(name: str, seconds: float, source: str = A, destination: str = B) -> Moved:

@@ -1,0 +1,99 @@
+"""Records of a topic for people to read: what is not of the topic's kind is skipped, counted, and named by its place.
+
+A topic may hold anything: records of a later version, of another program, bytes that are no JSON. None of them ends a reading command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+
+from sinks.position import Position
+from sinks.pulsar_message import id_at
+from strategies.errors import WireError
+
+T = TypeVar("T")
+#: Places that are named before the rest is only counted.
+_PLACES = 3
+
+
+class Placed(NamedTuple):
+    """The bytes of a record and where they are."""
+
+    position: Position
+    value: bytes
+
+
+class _Record(Protocol):
+    @property
+    def position(self) -> Position: ...
+    @property
+    def value(self) -> bytes: ...
+
+
+@dataclass(slots=True)
+class _Reason:
+    """Records that were skipped for one reason: the first places, and what is wrong with the first record."""
+
+    text: str
+    places: list[str] = field(default_factory=list)
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Records of `source` that were skipped. `kind`: what they are not, in the singular, for example "command"."""
+
+    source: str
+    kind: str
+    reasons: dict[str, _Reason] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return sum(reason.count for reason in self.reasons.values())
+
+    def add(self, position: Position, error: WireError) -> None:
+        """One more record."""
+        reason = self.reasons.setdefault(error.code, _Reason(error.text))
+        reason.count += 1
+        if len(reason.places) < _PLACES:
+            reason.places.append(place(position))
+
+    def lines(self) -> list[str]:
+        """One line per reason code: how many, the first places, and what is wrong with the first record."""
+        return [_line(self, code, reason) for code, reason in self.reasons.items()]
+
+
+def readable(records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped) -> Iterator[tuple[Position, T]]:
+    """The decoded records with their positions. A record for which `decode` raises WireError goes to `skipped`."""
+    for record in records:
+        try:
+            decoded = decode(record.value)
+        except WireError as error:
+            skipped.add(record.position, error)
+        else:
+            yield record.position, decoded
+
+
+def place(position: Position) -> str:
+    """A position as the topic's own tools name it; of a recording, the byte in the uncompressed file."""
+    topic, partition, offset = position
+    scheme = topic.partition("://")[0] if "://" in topic else ""
+    match scheme:
+        case "kafka":
+            return f"partition {partition}, offset {offset}"
+        case "pulsar" | "pulsar+ssl":
+            ledger, entry, batch = id_at(offset)
+            return f"partition {partition}, message {ledger}:{entry}:{batch}"
+        case "file":
+            return f"segment {partition}, byte {offset}"
+        case _:
+            return f"byte {offset}"
+
+
+def _line(skipped: Skipped, code: str, reason: _Reason) -> str:
+    one = reason.count == 1
+    what = f"1 record that is no {skipped.kind}" if one else f"{reason.count} records that are no {skipped.kind}s"
+    more = f" and {reason.count - len(reason.places)} more" if reason.count > len(reason.places) else ""
+    return f"{skipped.source}: skipped {what} [{code}]: {'; '.join(reason.places)}{more}. {reason.text}"

@@ -1,0 +1,101 @@
+"""Records of other programs on topics of real servers: `explain`, `shadow`, `replay` and `doctor` read past them and name their places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sinks.topics import open_reader
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_topics import put as put_on_kafka
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.pulsar_topics import put as put_on_pulsar
+from tests.telemetry_lines import bundle, load_report, sweep
+from tests.unit.command_line import Answer, rebalancer
+from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+
+pytestmark = pytest.mark.servers
+FOREIGN = [b"\x00\xff no JSON", b'{"hello":"world"}', b'"' + b"x" * 300]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a job left on its topics, by topic."""
+
+    folder: Path
+    rounds: Sequence[bytes]
+    commands: Sequence[bytes]
+
+
+@pytest.fixture
+def decided(tmp_path: Path) -> Decided:
+    rebalancer("replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS)
+    rounds, commands = ((tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines() for kind in ("rounds", "commands"))
+    return Decided(tmp_path / "out", rounds, commands)
+
+
+def strewn(lines: Sequence[bytes]) -> list[bytes]:
+    """The records between foreign ones: of a later version, with an unknown action, of another program."""
+    first = json.loads(lines[0])
+    later, unknown = ({**first, "v": 99}, {**first, "action": "explode", "closed_by": "magic"})
+    return [json.dumps(later).encode(), lines[0], *FOREIGN, json.dumps(unknown).encode(), *lines[1:], b"{"]
+
+
+def words(uris: dict[str, str]) -> list[str]:
+    return [word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")]
+
+
+def check(uris: dict[str, str], decided: Decided, places: dict[str, str]) -> None:
+    """`places`: where the first record of a later version is on each topic."""
+    whole = rebalancer("explain", "1", "--from", decided.folder)
+    answer = rebalancer("explain", "1", *words(uris))
+    assert (answer.code, answer.out) == (0, whole.out), answer.err
+    for kind in ("rounds", "commands"):
+        assert f"{uris[kind]}: skipped 1 record that is no {kind[:-1]} [unknown-version]: {places[kind]}. $.v is 99" in answer.err
+        assert f"{uris[kind]}: skipped 2 records that are no {kind[:-1]}s [not-json]: " in answer.err
+
+    compared = rebalancer("shadow", "--json", *words(uris))
+    assert (compared.code, compared.json["rounds"]) == (0, 3), compared.err
+    assert f"{uris['telemetry']}: skipped 1 record that is no telemetry record [not-json]: {places['telemetry']}. " in compared.err
+    assert "no commands [not-json]" in compared.err
+
+    examined = rebalancer("doctor", "--no-spark-start", "--json", *words(uris)).json["findings"]
+    (epochs,) = [one for one in examined if one["check"] == "epochs"]
+    assert (epochs["status"], "newest on topics.rounds: 1" in epochs["text"]) == ("warn", True)
+    assert f"[unknown-version]: {places['rounds']}. " in epochs["text"]
+
+    replayed: Answer = rebalancer("replay", "--from-topic", uris["telemetry"])
+    assert f"rejected not-json at {places['telemetry']} of {uris['telemetry']}: " in replayed.out
+
+
+def telemetry() -> list[bytes]:
+    return [load_report("a:1", 0, {bundle(1): 10.0}), sweep(1, "a:1"), b"foreign"]
+
+
+def test_on_kafka_they_are_named_by_partition_and_offset(kafka: KafkaBroker, decided: Decided) -> None:
+    uris = {kind: kafka.topic(f"foreign-{kind}") for kind in ("telemetry", "rounds", "commands")}
+    put_on_kafka(uris["telemetry"], telemetry())
+    for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
+        put_on_kafka(uris[kind], strewn(lines))
+
+    first = "partition 0, offset 0"
+    check(uris, decided, {"telemetry": "partition 0, offset 2", "rounds": first, "commands": first})
+
+
+def test_on_pulsar_they_are_named_by_message_id(pulsar: PulsarCluster, decided: Decided) -> None:
+    uris = {kind: pulsar.topic(f"foreign/records/{kind}") for kind in ("telemetry", "rounds", "commands")}
+    put_on_pulsar(pulsar, uris["telemetry"], telemetry(), batch=1)
+    for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
+        put_on_pulsar(pulsar, uris[kind], strewn(lines), batch=5)
+
+    def nth(kind: str, number: int) -> str:
+        reader = open_reader(uris[kind])
+        ledger = reader.read()[0].position.offset >> 32
+        reader.close()
+        return f"partition 0, message {ledger}:{number}:0"
+
+    check(uris, decided, {"telemetry": nth("telemetry", 2), "rounds": nth("rounds", 0), "commands": nth("commands", 0)})
