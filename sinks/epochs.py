@@ -86,6 +86,19 @@ def histories(uri: str, access: TopicAccess = NO_SECURITY, skipped: Skipped | No
     return found
 
 
+def newest_rounds(uri: str, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundTold]:
+    """By cluster and epoch, the newest round on a topic. Raises SettingsError, SinkError.
+
+    `since_ms`: leaves out rounds that were published before (ms since the epoch); a file topic's segments only as a whole.
+    """
+    newest: dict[tuple[str, int], RoundTold] = {}
+    for _, told in readable(_records(uri, access, since_ms), _round_told, Skipped(uri, "round")):
+        key = (told.cluster, told.epoch)
+        if key not in newest or told.round >= newest[key].round:
+            newest[key] = told
+    return newest
+
+
 def _round_told(value: bytes) -> RoundTold:
     try:
         return msgspec.json.decode(value, type=RoundTold)
@@ -93,10 +106,10 @@ def _round_told(value: bytes) -> RoundTold:
         raise complaint(value, RoundTold, error) from error
 
 
-def _records(uri: str, access: TopicAccess) -> Iterator[TopicRecord]:
+def _records(uri: str, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:
     topic = parse_topic(uri)
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
-    with closing(open_reader(uri, access)) as reader:
+    with closing(open_reader(uri, access, since_ms=since_ms)) as reader:
         while records := reader.read():
             yield from records

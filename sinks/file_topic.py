@@ -143,6 +143,14 @@ class FileTopicReader:
         """The oldest offset there is."""
         return Offset((segments(self._folder) or [0])[0], 0)
 
+    def written_since(self, ms: int) -> Offset:
+        """The beginning of the first segment that was written to at `ms` (since 1970) or later; the end where there is none."""
+        for number in segments(self._folder):
+            with contextlib.suppress(FileNotFoundError):
+                if segment_path(self._folder, number).stat().st_mtime_ns >= ms * 1_000_000:
+                    return Offset(number, 0)
+        return self.end()
+
     def end(self) -> Offset:
         """The offset after the last complete line."""
         numbers = segments(self._folder)

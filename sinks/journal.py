@@ -19,6 +19,7 @@ from sinks.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
 
+_FILE = "journal.sqlite"
 _VERSION = 1
 _TABLES = """
 CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, record BLOB NOT NULL,
@@ -50,12 +51,30 @@ class Entry:
     at_ms: int
 
 
+class JournalInUse(SinkError):
+    """Another executor holds the folder."""
+
+
+def unfinished_commands(folder: Path) -> int | None:
+    """How many commands of a journal that nobody uses are open or not published; None where there is no journal. Changes nothing.
+
+    Raises JournalInUse, SinkError, StateVersionError.
+    """
+    if not (folder / _FILE).exists():
+        return None
+    journal = Journal(folder)
+    try:
+        return len(journal.unfinished())
+    finally:
+        journal.close()
+
+
 class Journal:
     """Threads may share it; processes may not. Every change is on the disk when its method returns. All methods raise SinkError."""
 
     def __init__(self, folder: Path) -> None:
         """Creates the folder. Raises SinkError when another process uses it, StateVersionError for a file of another version."""
-        self._file = folder / "journal.sqlite"
+        self._file = folder / _FILE
         self._lock = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +181,9 @@ class Journal:
 
     def _unusable(self, error: Exception) -> SinkError:
         if "locked" in str(error):
-            return SinkError(f"Another executor uses {self._file.parent}: stop it, or give this one a folder of its own as executor.state.")
+            return JournalInUse(
+                f"Another executor uses {self._file.parent}: stop it, or give this one a folder of its own as executor.state."
+            )
         return SinkError(f"{self._file} cannot be used ({error}); make room, or name a folder as executor.state that this user may write.")
 
 

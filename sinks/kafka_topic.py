@@ -29,9 +29,19 @@ class KafkaTopicConsumer:
     """Reads all partitions on from where `group` committed last, at first from the oldest record. One process at a time per group."""
 
     def __init__(
-        self, topic: TopicUri, group: str | None, access: KafkaAccess, limits: WireLimits, source: SourceSettings = SourceSettings()
+        self,
+        topic: TopicUri,
+        group: str | None,
+        access: KafkaAccess,
+        limits: WireLimits,
+        source: SourceSettings = SourceSettings(),
+        *,
+        since_ms: int | None = None,
     ) -> None:
-        """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing."""
+        """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing.
+
+        `since_ms`: begins with the first record that the broker got then or later (ms since the epoch).
+        """
         from kafka import KafkaConsumer
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
@@ -53,6 +63,8 @@ class KafkaTopicConsumer:
             with kafka_errors(topic):
                 self._take_partitions()
                 self._ends = self._client.end_offsets(self._partitions)
+                if since_ms is not None:
+                    self._begin_at(since_ms)
         except BaseException:
             self.close()
             raise
@@ -99,6 +111,12 @@ class KafkaTopicConsumer:
             raise SinkError(f"{self._topic}: {NO_TOPIC}")
         self._partitions = [TopicPartition(self._topic.name, number) for number in sorted(numbers)]
         self._client.assign(self._partitions)
+
+    def _begin_at(self, since_ms: int) -> None:
+        found = self._client.offsets_for_times(dict.fromkeys(self._partitions, since_ms))
+        for partition, end in self._ends.items():
+            first = found.get(partition)
+            self._client.seek(partition, end if first is None else first.offset)
 
     def _asked(self) -> AbstractContextManager[None]:
         return _answering(self._topic, self._access)

@@ -141,6 +141,11 @@ class PartitionReader:
         self.at = id_
         return Read(id_, record_of(message, self._link.topic, self._number, self._link.limits))
 
+    def seek(self, ms: int) -> None:
+        """Goes on with the first message that was published at `ms` (since 1970) or later. Raises SinkError, PublishTimeout."""
+        with self._link.errors():
+            self._reader.seek(ms)
+
     def read_until(self, end: MessageId) -> Iterator[Read]:
         """All messages up to `end`, which is known to be there. Raises SinkError, PublishTimeout."""
         deadline = time.monotonic() + self._link.patience_s

@@ -120,14 +120,21 @@ class PulsarTopicConsumer:
 class PulsarRest:
     """All that a topic holds, partition by partition in order; with `follow` what comes, partitions as they come."""
 
-    def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, most: int) -> None:
-        """`most`: records of one `read`. Raises SettingsError, SinkError, PublishTimeout."""
+    def __init__(
+        self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, *, most: int, since_ms: int | None = None
+    ) -> None:
+        """`most`: records of one `read`; `since_ms`: begins with what was published then (ms since the epoch), or later.
+
+        Raises SettingsError, SinkError, PublishTimeout.
+        """
         self._link = PulsarLink(topic, settings, limits)
         self._follow, self._most = follow, most
         try:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
             self._readers = [self._link.reader(number, name, None) for number, name in enumerate(names)]
+            for reader in self._readers if since_ms is not None else ():
+                reader.seek(since_ms or 0)
         except BaseException:
             self._link.close()
             raise

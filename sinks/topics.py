@@ -106,9 +106,10 @@ class FilePublisher:
 class FileRest:
     """All that a file topic holds, and with `follow` what comes."""
 
-    def __init__(self, folder: Path, topic: str, limits: WireLimits, follow: bool) -> None:
+    def __init__(self, folder: Path, topic: str, limits: WireLimits, follow: bool, since_ms: int | None = None) -> None:
         self._reader = FileTopicReader(folder, topic, limits)
-        self._next, self._end = self._reader.begin(), None if follow else self._reader.end()
+        begin = self._reader.begin() if since_ms is None else self._reader.written_since(since_ms)
+        self._next, self._end = begin, None if follow else self._reader.end()
 
     def read(self) -> Sequence[TopicRecord]:
         """See Reader."""
@@ -162,17 +163,19 @@ def open_reader(
     follow: bool = False,
     limits: WireLimits = WHOLE,
     source: SourceSettings = SourceSettings(),
+    since_ms: int | None = None,
 ) -> Reader:
     """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError.
 
-    `source`: what stands in its records, where they are telemetry.
+    `source`: what stands in its records, where they are telemetry. `since_ms`: leaves out what was published before (ms since the epoch);
+    of a file topic, the segments that were last written to before.
     """
     topic = parse_topic(uri)
     check_source(uri, source)
     if topic.scheme == "kafka":
-        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source), follow)
+        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms), follow)
     if topic.scheme == "pulsar":
-        return PulsarRest(topic, access.pulsar, limits, follow, _READ_RECORDS)
+        return PulsarRest(topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms)
     if not follow and not topic.folder.is_dir():
         raise SinkError(f"{topic}: there is no such topic yet; correct its name, or start what writes there (record --follow waits)")
-    return FileRest(topic.folder, str(topic), limits, follow)
+    return FileRest(topic.folder, str(topic), limits, follow, since_ms)

@@ -9,9 +9,10 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,15 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a checkpoint: its id, its machine, and when it took the folder (ms since the epoch)."""
+
+    pid: int
+    host: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """A folder that is ours. `lock`: the file descriptor of the lock, held until its last copy is closed; `epoch`: of the commands.
 
@@ -152,6 +162,8 @@ def guarded(
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(max(next_epoch(), change.epoch + 1))
             _write(folder / GUARD, guard)
+        if keep:
+            _sign(lock)
         yield Held(lock, guard.epoch, change)
     finally:
         os.close(lock)
@@ -176,6 +188,29 @@ def read_guard(folder: Path) -> Guard:
     if digest != guard.digest:
         raise StateVersionError(f"{path} was changed (its digest differs): bring it back from a copy, or {_AFRESH}")
     return guard
+
+
+def holder(folder: Path) -> Holder | None:
+    """Who holds a folder that is in use; None where a version that did not say so took it."""
+    try:
+        tree = json.loads((folder / _LOCK).read_bytes())
+        return Holder(int(tree["pid"]), str(tree["host"]), int(tree["since_ms"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def other_settings(folder: Path, guard: Guard) -> list[str]:
+    """Paths of the settings that the checkpoint was written with other values of. Raises StateVersionError."""
+    written = read_guard(folder)
+    return _differing(written, guard.at_least(written.epoch))
+
+
+def _sign(lock: int) -> None:
+    """For people who find the folder in use. The lock is what keeps others out, so a file that cannot be written is no reason to stop."""
+    text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since_ms": time.time_ns() // 1_000_000}).encode()
+    with suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, text, 0)
 
 
 def _wait_for(lock: int, folder: Path, patience_s: float) -> None:

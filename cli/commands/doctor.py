@@ -12,10 +12,12 @@ import typer
 from rich.text import Text
 
 from cli import console, exits, options
-from cli.doctor import cluster, environment, places
+from cli.doctor import cluster, environment, executor, places, running, signing
 from cli.doctor.epochs import check_epochs
 from cli.doctor.finding import Finding, ok
 from cli.settings.load import Settings
+from sinks.collector import wall_clock_ms
+from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 
@@ -31,16 +33,21 @@ def doctor(
     overrides: options.Overrides = None,
     spark_start: Annotated[bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a tiny job, some seconds.")] = True,
     shadow: Annotated[bool, typer.Option("--shadow", help="Only compare with Pulsar's own shedder, which is to be on then.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds; reads nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check what the job needs: settings, Java, Python, Spark, disk, checkpoint, topics, epochs, and the Pulsar cluster if one is named.
+    """Check what the job and the executor need, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
 
+    With --health a job has to run, and nothing else is looked at: a health check that takes a second.
     Exit code 1 if a check failed; a warning is no failure.
     """
-    findings = examine(config, overrides, spark_start, shadow)
+    findings = examine_job(config, overrides) if health else examine(config, overrides, spark_start, shadow)
+    if quiet:
+        findings = [finding for finding in findings if finding.status != "ok"]
     if as_json:
         console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
-    else:
+    elif findings:
         console.show(as_table(findings))
     if any(finding.status == "fail" for finding in findings):
         raise typer.Exit(exits.ERROR)
@@ -60,10 +67,20 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
             places.check_disk(job),
             places.check_checkpoint(job, settings.engine),
             *topics,
-            _epochs(job, topics),
+            *_of_rounds(job, settings.engine, topics),
+            signing.check_signing(job, wall_clock_ms()),
+            executor.check_executor(settings.executor),
             *cluster.check_clusters(settings, shadow),
         ]
     return findings
+
+
+def examine_job(config: Path | None, overrides: Sequence[str] | None) -> list[Finding]:
+    """The finding about the job, which has to run; with wrong settings, what is wrong with them."""
+    settings, findings = _settings(config, overrides)
+    if settings is None:
+        return findings
+    return [running.check_job(settings.job, settings.engine, wall_clock_ms(), expected=True)]
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
@@ -72,10 +89,11 @@ def as_table(findings: Sequence[Finding]) -> console.Sheet:
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
 
 
-def _epochs(job: JobSettings, topics: Sequence[Finding]) -> Finding:
+def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding]) -> list[Finding]:
     if any(finding.check == "topic rounds" and finding.status == "fail" for finding in topics):
-        return Finding("epochs", "warn", "cannot be told without the rounds topic", "see the finding about topic rounds")
-    return check_epochs(job)
+        text = "cannot be told without the rounds topic"
+        return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
+    return [running.check_job(job, engine, wall_clock_ms(), expected=False), check_epochs(job)]
 
 
 def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from threading import Event
 from typing import TypeVar
 
 from cli.collect.source import Source, look, opened
+from cli.doctor.brokers import Broker, running_manager
 from cli.doctor.finding import Finding, ok
+from cli.doctor.token import check_expiry
+from cli.doctor.what_runs import check_load_manager, check_shedder
 from cli.settings.load import Settings
 from sinks.broker_clock import broker_time_s
 from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
 from strategies.shedding.registry import entry_of
@@ -27,20 +31,6 @@ _SKEW_S = 5
 _AT_ONCE = 16
 _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
 _NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """What one broker says of itself, or why it does not."""
-
-    name: str
-    version: str
-    configuration: Mapping[str, str]
-    why: str = ""
-
-    @property
-    def manager(self) -> str:
-        return self.configuration.get("loadManagerClassName", "").rpartition(".")[2]
 
 
 def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
@@ -56,24 +46,30 @@ def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENC
 
 def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
     """All findings about one cluster; where the settings name none, there is nothing to find."""
+    found = check_expiry(pulsar, time.time())
     if not pulsar.admin_urls:
-        return [ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
+        return [*found, ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
     try:
-        with opened(pulsar, settings.collector, Event().wait) as source:
-            return list(_look(settings, pulsar, source, shadow, patience_s))
+        # One by one: what was found before an error counts.
+        for finding in _look(settings, pulsar, shadow, patience_s):
+            found.append(finding)
     except SettingsError as error:
-        return [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
+        found += [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
     except Unauthorized as error:
         remedy = "put a token of a role with super-user rights into a file and name it as pulsar.token_file"
-        return [Finding("token", "fail", str(error), remedy)]
+        found.append(Finding("token", "fail", str(error), remedy))
     except RebalancerError as error:
-        return [Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")]
+        found.append(Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"))
+    return found
 
 
 def check_brokers(listed: Sequence[Broker]) -> Finding:
     """Does everybody answer, and with the same version?"""
     silent = [broker for broker in listed if broker.why]
     versions = sorted({broker.version for broker in listed if not broker.why})
+    if not listed:
+        remedy = "look into the brokers' logs: one whose load manager fails, after a change of loadManagerClassName say, leaves the list"
+        return Finding("brokers", "fail", "the cluster lists no broker, although one answers", remedy)
     text = f"{len(listed) - len(silent)} of {len(listed)} answer, version {' and '.join(versions) or 'unknown'}"
     if silent:
         return Finding(
@@ -82,23 +78,6 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
     if len(versions) > 1:
         return Finding("brokers", "warn", text, "finish the upgrade: bundles may not go back to an older version")
     return ok("brokers", text)
-
-
-def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Finding:
-    """One for all, and the one that was stated?"""
-    names = sorted({broker.manager for broker in listed if broker.manager})
-    shedders = sorted(
-        {broker.configuration.get("loadBalancerLoadSheddingStrategy", "").rpartition(".")[2] for broker in listed if broker.manager}
-    )
-    text = f"{' and '.join(names) or 'unknown'}, built-in shedder {' and '.join(shedders) or 'unknown'}"
-    if len(names) > 1:
-        return Finding(
-            "load manager", "fail", text, "finish the migration: brokers with different load managers do not see each other's load"
-        )
-    stated = settings.load_manager
-    if names and stated != "auto" and not names[0].lower().startswith(stated):
-        return Finding("load manager", "fail", f"{text}; pulsar.load_manager says {stated}", "set pulsar.load_manager to auto")
-    return ok("load manager", text)
 
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
@@ -115,7 +94,8 @@ def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
 def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
     """Who else moves and splits bundles."""
     known = [broker for broker in listed if broker.manager]
-    on = {key: [broker.name for broker in known if broker.configuration.get(key) == "true"] for key in _RIVALS}
+    balancing = [broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"]
+    on = {key: [broker.name for broker in balancing if broker.configuration.get(key) == "true"] for key in _RIVALS}
     shedding = on["loadBalancerSheddingEnabled"]
     if shedding and not shadow:
         remedy = f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with it: rebalancer shadow, doctor --shadow"
@@ -196,21 +176,26 @@ def check_clocks(brokers: Sequence[str], settings: PulsarSettings, now_s: Callab
 _RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
-def _look(settings: Settings, pulsar: PulsarSettings, source: Source, shadow: bool, patience_s: float) -> Iterator[Finding]:
-    listed = _all(lambda name: _ask(source.admin, name), source.brokers)
-    yield check_brokers(listed)
+def _look(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float) -> Iterator[Finding]:
+    with closing(PulsarAdmin(pulsar, Event().wait)) as admin:
+        names = admin.brokers()
+        asked = names or [url.netloc for url in admin_urls(pulsar)]
+        listed = _all(lambda name: _ask(admin, name), asked)
+    yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
+    yield from check_shedder(listed)
     yield check_filters(listed, settings.engine)
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
-    yield check_figures(source, patience_s)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
     yield check_token(pulsar)
-    yield check_clocks(source.brokers, pulsar)
+    yield check_clocks(names, pulsar)
+    with opened(pulsar, settings.collector, Event().wait) as source:
+        yield check_figures(source, patience_s)
 
 
 def _ask(admin: PulsarAdmin, name: str) -> Broker:
     try:
-        return Broker(name, admin.version(name), admin.configuration(name))
+        return Broker(name, admin.version(name), admin.configuration(name), runs=running_manager(admin, name))
     except Unauthorized:
         raise
     except AdminError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from cli.doctor.finding import Finding, ok
@@ -16,7 +17,7 @@ from sinks.segments import segments
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError, SettingsError, SinkError
-from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
 from streaming.settings import JobSettings
 
 LITTLE_BYTES = 2**30
@@ -28,11 +29,11 @@ SHORT_RETENTION_MS = 3_600_000
 def check_disk(job: JobSettings) -> Finding:
     """Free room where the checkpoint lies; state and changelogs grow with brokers and time."""
     try:
-        existing = _existing(checkpoint_folder(job))
-        free = shutil.disk_usage(existing).free
+        above = existing(checkpoint_folder(job))
+        free = shutil.disk_usage(above).free
     except (SettingsError, OSError) as error:
         return Finding("disk", "fail", str(error), "name a folder of this machine as job.checkpoint")
-    text = f"{free / 2**30:.1f} GiB free at {existing}"
+    text = f"{free / 2**30:.1f} GiB free at {above}"
     if free < TOO_LITTLE_BYTES:
         return Finding("disk", "fail", text, "make room, or name a job.checkpoint on another disk")
     if free < LITTLE_BYTES:
@@ -41,35 +42,59 @@ def check_disk(job: JobSettings) -> Finding:
 
 
 def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
-    """Can it be written, does it belong to these settings, is it free? Creates nothing."""
+    """Can it be written, does it belong to these settings? A job of ours that uses it is fine. Creates nothing."""
     try:
         folder = checkpoint_folder(job)
-        if not (folder / GUARD).exists():
-            return _new_checkpoint(folder)
-        with guarded(folder, guard_of(job, engine), patience_s=0, keep=False) as held:
-            changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
-            return ok("checkpoint", f"{folder} belongs to these settings{changed}")
+        return _checkpoint(folder, job, engine) if (folder / GUARD).exists() else _new_checkpoint(folder)
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
-    except CheckpointInUse as error:
-        return Finding("checkpoint", "warn", str(error), "stop the other job before you start this one")
     except RebalancerError as error:
         return Finding("checkpoint", "fail", str(error), "name a new folder as job.checkpoint")
 
 
+def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Finding:
+    guard = guard_of(job, engine)
+    try:
+        with guarded(folder, guard, patience_s=0, keep=False) as held:
+            changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
+            return ok("checkpoint", f"{folder} belongs to these settings{changed}")
+    except CheckpointInUse:
+        others = other_settings(folder, guard)
+    if others:
+        text = f"{folder} is in use by a job with other settings: {', '.join(others)}"
+        return Finding(
+            "checkpoint", "warn", text, "restart the job for them to count, or give these settings a job.checkpoint of their own"
+        )
+    return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
+
+
 def check_topics(job: JobSettings) -> list[Finding]:
-    """One finding per topic of the job. Servers that have not answered are not asked again, which would take as long each time."""
+    """One finding per topic. Servers that have not answered are not asked again, which would take as long each time."""
     silent: dict[str, str] = {}
-    return [_check_topic(name, getattr(job.topics, name), job, silent) for name in ("telemetry", "commands", "rounds", "rejected")]
+    names = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+    *found, outcomes = [_check_topic(name, getattr(job.topics, name), job, silent) for name in names]
+    # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
+    in_folder = outcomes.status == "fail" and job.topics.outcomes.startswith("file:")
+    return [*found, replace(outcomes, status="warn") if in_folder else outcomes]
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(above for above in (folder, *folder.parents) if above.exists())
+
+
+def writable(folder: Path) -> bool:
+    """Whether this user may make files there."""
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _new_checkpoint(folder: Path) -> Finding:
-    existing = _existing(folder)
-    if not _writable(existing):
+    above = existing(folder)
+    if not writable(above):
         return Finding(
-            "checkpoint", "fail", f"{folder} cannot be created: {existing} is not writable", "name a folder of yours as job.checkpoint"
+            "checkpoint", "fail", f"{folder} cannot be created: {above} is not writable", "name a folder of yours as job.checkpoint"
         )
-    if existing == folder and any(folder.iterdir()):
+    if above == folder and any(folder.iterdir()):
         return Finding(
             "checkpoint", "fail", f"{folder} holds files that are no checkpoint", "name an empty or new folder as job.checkpoint"
         )
@@ -94,9 +119,9 @@ def _check_topic(name: str, uri: str, job: JobSettings, silent: dict[str, str]) 
         known = segments(folder)
     except RebalancerError as error:
         return Finding(check, "fail", str(error), f"mend that, or change topics.{name}")
-    existing = _existing(folder)
-    if not _writable(existing):
-        return Finding(check, "fail", f"{existing} is not writable", f"change its owner, or topics.{name}")
+    above = existing(folder)
+    if not writable(above):
+        return Finding(check, "fail", f"{above} is not writable", f"change its owner, or topics.{name}")
     if name == "telemetry" and not known:
         return Finding(check, "warn", f"{folder} has no records yet", f"start what writes there, or change topics.{name}")
     return ok(check, f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created")
@@ -139,15 +164,6 @@ def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 def _minutes(minutes: int) -> str:
     return "ever" if minutes < 0 else f"{minutes / 60:g} h"
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    return next(above for above in (folder, *folder.parents) if above.exists())
-
-
-def _writable(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _count(number: int, noun: str) -> str:

@@ -12,14 +12,14 @@ from cli import exits
 from sinks.kafka_admin import topic_facts
 from sinks.kafka_settings import KafkaSettings, kafka_access
 from sinks.topic_uri import parse_topic
+from tests.control_topic import TOPICS
 from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.servers
-NAMES = ("telemetry", "commands", "rounds", "rejected")
 
 
-def on(kafka: KafkaBroker, prefix: str, names: Sequence[str] = (*NAMES, "outcomes")) -> list[str]:
+def on(kafka: KafkaBroker, prefix: str, names: Sequence[str] = TOPICS) -> list[str]:
     return [word for name in names for word in ("--set", f"topics.{name}=kafka://{kafka.address()}/{prefix}-{name}")]
 
 
@@ -42,7 +42,7 @@ def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_pa
     rejected = topic_facts(parse_topic(f"kafka://{kafka.address()}/new-rejected"), kafka_access(KafkaSettings()))
     assert rejected is not None
     assert int(rejected.configs["max.message.bytes"]) == 2 * int(facts.configs["max.message.bytes"])
-    assert [found["status"] for found in findings(kafka, "new", tmp_path).values()] == ["ok"] * 4
+    assert [found["status"] for found in findings(kafka, "new", tmp_path).values()] == ["ok"] * 5
 
 
 def test_a_compacted_topic_is_a_failure(kafka: KafkaBroker, tmp_path: Path) -> None:

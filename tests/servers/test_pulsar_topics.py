@@ -176,7 +176,7 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(pulsa
     assert [[one["created"] for one in some] for some in made] == [[True] * 5, [False] * 5]
     job = load(flags=words[1::2]).job
     kept = [finding for finding in check_topics(job) if finding.status == "ok"]
-    assert len(kept) == 4
+    assert len(kept) == 5
     assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
     forgetful = replace(job.topics, rounds=pulsar.topic("topics/forgetful/rounds"))
     pulsar.forget(forgetful.rounds)

@@ -29,8 +29,12 @@ def job(folder: Path) -> JobSettings:
 
 def words(of: JobSettings) -> list[str]:
     """The same settings for a command line."""
-    names = ("telemetry", "commands", "rounds", "rejected")
-    settings = [f"job.checkpoint={of.checkpoint}", *(f"topics.{name}={getattr(of.topics, name)}" for name in names)]
+    names = ("telemetry", "commands", "rounds", "rejected", "outcomes")
+    settings = [
+        f"executor.state={Path(of.checkpoint).parent}/executor",
+        f"job.checkpoint={of.checkpoint}",
+        *(f"topics.{name}={getattr(of.topics, name)}" for name in names),
+    ]
     return [word for setting in settings for word in ("--set", setting)]
 
 
@@ -116,9 +120,13 @@ def test_limits_that_have_changed_are_told_and_left_for_the_job_to_write_down(tm
         assert found.text.endswith("; changed since the last start, and may be: limits.moves_per_round")
 
 
-def test_a_checkpoint_that_a_job_is_using(tmp_path: Path) -> None:
+def test_a_checkpoint_that_our_job_uses_is_fine_unless_it_was_started_with_other_settings(tmp_path: Path) -> None:
     with guarded(tmp_path / "checkpoint", guard_of(job(tmp_path), ENGINE)):
-        assert check_checkpoint(job(tmp_path), ENGINE).status == "warn"
+        found = check_checkpoint(job(tmp_path), ENGINE)
+        assert (found.status, found.text) == ("ok", f"{tmp_path}/checkpoint belongs to these settings and is in use by a job")
+
+        other = check_checkpoint(job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3)))
+        assert (other.status, other.text.rpartition(": ")[2]) == ("warn", "limits.moves_per_round")
 
 
 def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
@@ -142,12 +150,21 @@ def test_topics(tmp_path: Path) -> None:
     placed = job(tmp_path)
     placed = replace(placed, topics=replace(placed.topics, commands="amqp://host/commands"))
 
-    telemetry, commands, rounds, rejected = check_topics(placed)
+    telemetry, commands, rounds, rejected, outcomes = check_topics(placed)
 
     assert (telemetry.status, telemetry.text) == ("ok", f"{tmp_path}/telemetry, 1 segment")
     assert (commands.status, commands.remedy) == ("fail", "mend that, or change topics.commands")
     assert rounds.status == "fail"
     assert (rejected.status, rejected.text) == ("ok", f"{tmp_path}/rejected will be created")
+    assert (outcomes.status, outcomes.text) == ("ok", f"{tmp_path}/outcomes will be created")
+
+
+def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executors_need_it(tmp_path: Path) -> None:
+    (tmp_path / "outcomes").touch()
+
+    found = check_topics(job(tmp_path))[-1]
+
+    assert (found.check, found.status, found.remedy) == ("topic outcomes", "warn", "mend that, or change topics.outcomes")
 
 
 def closed_port() -> int:
@@ -158,7 +175,7 @@ def closed_port() -> int:
 
 def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     one, other = closed_port(), closed_port()
-    places = {"telemetry": one, "commands": one, "rounds": other, "rejected": other}
+    places = {"telemetry": one, "commands": one, "rounds": other, "rejected": other, "outcomes": other}
     given = [word for name, port in places.items() for word in ("--set", f"topics.{name}=kafka://127.0.0.1:{port}/{name}")]
 
     answer = rebalancer("doctor", "--no-spark-start", "--json", *given, "--set", "kafka.timeout_ms=1000")
@@ -169,7 +186,8 @@ def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
     assert found["topic commands"]["text"].endswith("/commands: not asked")
     assert found["topic commands"]["remedy"] == "see the finding about topic telemetry"
     assert "no answer" in found["topic rounds"]["text"], "other servers"
-    assert (found["epochs"]["status"], found["epochs"]["remedy"]) == ("warn", "see the finding about topic rounds")
+    for check in ("job", "epochs"):
+        assert (found[check]["status"], found[check]["remedy"]) == ("warn", "see the finding about topic rounds")
     assert answer.code == 1
 
 

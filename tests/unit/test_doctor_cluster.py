@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from cli.doctor.brokers import Broker
 from cli.doctor.cluster import (
-    Broker,
     check_brokers,
     check_clocks,
     check_clusters,
     check_filters,
-    check_load_manager,
     check_rhythm,
     check_rivals,
 )
 from cli.doctor.finding import Finding
+from cli.doctor.what_runs import check_load_manager
 from cli.settings.load import Settings, load
 from sinks.pulsar_settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
@@ -72,7 +72,8 @@ def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
 def test_a_token_that_does_not_open_is_one_finding_without_the_token(pulsar: FakePulsar, tmp_path: Path) -> None:
     pulsar.cluster.token = "the right one"
     (tmp_path / "token").write_text("wrong-token", "utf-8")
-    (found,) = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}").values()
+    opaque, found = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}").values()
+    assert (opaque.check, opaque.status) == ("token expiry", "ok")
     assert (found.check, found.status) == ("token", "fail")
     assert "pulsar.token_file" in found.remedy
     assert "wrong-token" not in found.text

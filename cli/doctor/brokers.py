@@ -1,0 +1,51 @@
+"""What a broker says of itself, and what it really runs: its configuration may name a load manager that did not start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sinks.pulsar_admin import PulsarAdmin
+from strategies.errors import AdminError, Unauthorized
+
+#: What `loadReportType` in a broker's load report says about the load manager that made it.
+_REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLoadManagerImpl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What one broker says of itself, or `why` it does not. `runs`: the load manager that answers, empty where that is unknown."""
+
+    name: str
+    version: str
+    configuration: Mapping[str, str]
+    why: str = ""
+    runs: str = ""
+
+    @property
+    def configured(self) -> str:
+        """The class of load manager that the configuration names, without its package."""
+        return self.class_of("loadManagerClassName")
+
+    @property
+    def manager(self) -> str:
+        """The load manager that runs."""
+        return self.runs or self.configured
+
+    def class_of(self, key: str) -> str:
+        """The class that a key names, without its package."""
+        return self.configuration.get(key, "").rpartition(".")[2]
+
+
+def running_manager(admin: PulsarAdmin, broker: str) -> str:
+    """The load manager by the form of its load report: the extensible one has none. Empty where that does not tell. Raises Unauthorized."""
+    try:
+        report = json.loads(admin.load_report(broker))
+    except Unauthorized:
+        raise
+    except AdminError as error:
+        return "ExtensibleLoadManagerImpl" if "UnsupportedOperationException" in str(error) else ""
+    except (ValueError, RecursionError):
+        return ""
+    return _REPORTS.get(str(report.get("loadReportType")), "") if isinstance(report, dict) else ""

@@ -1,0 +1,52 @@
+"""The executor's folder: can it be written, can its journal be read, is the brake on?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.doctor.finding import Finding, ok
+from cli.doctor.places import existing, writable
+from sinks.executor_settings import ExecutorSettings, pause_file, state_folder
+from sinks.journal import JournalInUse, unfinished_commands
+from strategies.errors import RebalancerError, SettingsError
+
+_CHECK = "executor"
+_REMEDY = "name a folder that this user may write as executor.state"
+_DAMAGED = "bring the file back, or name a new folder as executor.state once the commands in it have expired"
+
+
+def check_executor(settings: ExecutorSettings) -> Finding:
+    """Creates nothing. A job needs no executor on its machine, so that one could not begin here is a warning."""
+    try:
+        folder = state_folder(settings)
+        if not folder.exists():
+            return _new_folder(folder)
+        if not writable(folder):
+            return Finding(_CHECK, "fail", f"{folder} is not writable", f"change its owner, or {_REMEDY}")
+        text = _journal(folder)
+    except SettingsError as error:
+        return Finding(_CHECK, "fail", error.complaints[0], _REMEDY)
+    except RebalancerError as error:
+        return Finding(_CHECK, "fail", str(error), _DAMAGED)
+    brake = pause_file(settings)
+    if brake.exists():
+        return Finding(_CHECK, "warn", f"{text}; {brake} exists, so nothing is carried out", "delete that file to go on")
+    return ok(_CHECK, text)
+
+
+def _journal(folder: Path) -> str:
+    try:
+        left = unfinished_commands(folder)
+    except JournalInUse:
+        return f"{folder} is in use by an executor that runs"
+    if left is None:
+        return f"{folder} has no journal yet"
+    return f"{folder}, no executor runs" + (f"; {left} commands are unfinished, the next start looks after them" if left else "")
+
+
+def _new_folder(folder: Path) -> Finding:
+    above = existing(folder)
+    if writable(above):
+        return ok(_CHECK, f"{folder} will be created")
+    text = f"{folder} cannot be created: {above} is not writable"
+    return Finding(_CHECK, "warn", text, f"before an executor runs here, {_REMEDY}")

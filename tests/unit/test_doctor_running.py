@@ -1,0 +1,134 @@
+"""Doctor as a health check: does a job of ours run, and how old is its last round?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cli import exits
+from cli.doctor.finding import Finding
+from cli.doctor.running import check_job
+from strategies.engine import EngineSettings
+from streaming.checkpoint import guard_of, guarded, holder
+from streaming.settings import JobSettings, Topics
+from tests.control_topic import Control, now_ms
+from tests.unit.command_line import Answer, rebalancer
+
+ENGINE = EngineSettings()
+MINUTE, HOUR = 60_000, 3_600_000
+
+
+def a_job(control: Control) -> JobSettings:
+    topics = Topics(rounds=control.uri("rounds"), telemetry=control.uri("telemetry"))
+    return JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
+
+
+@contextmanager
+def running(control: Control, epoch: int = 1) -> Iterator[None]:
+    """As long as this lasts the checkpoint is in use."""
+    with guarded(control.folder / "checkpoint", guard_of(a_job(control), ENGINE), lambda: epoch):
+        yield
+
+
+def close_round(control: Control, ago_ms: int, *, number: int = 1, cluster: str = "prod", epoch: int = 1) -> None:
+    told = {"v": 1, "cluster": cluster, "epoch": epoch, "round": number, "ts": now_ms() - ago_ms, "commands": []}
+    control.write("rounds", [msgspec.json.encode(told)])
+
+
+def found(control: Control, *, expected: bool = True, later_ms: int = 0) -> Finding:
+    return check_job(a_job(control), ENGINE, now_ms() + later_ms, expected=expected)
+
+
+def health(control: Control, *more: str) -> Answer:
+    given = (f"job.checkpoint={control.folder}/checkpoint", f"topics.rounds={control.uri('rounds')}")
+    return rebalancer(
+        "doctor", "--health", *more, *(word for one in (*given, f"topics.telemetry={control.uri('telemetry')}") for word in ("--set", one))
+    )
+
+
+def test_a_running_job_is_healthy_and_says_how_old_its_last_round_is(control: Control) -> None:
+    with running(control):
+        close_round(control, 40_000, number=6)
+        close_round(control, 30_500, number=7)
+        for expected in (True, False):
+            told = found(control, expected=expected)
+            assert told.status == "ok"
+            assert told.text.endswith("; last round 7 of prod, 30 s ago")
+        assert health(control).code == exits.OK
+
+
+def test_a_job_whose_last_round_is_too_old_fails_the_health_check(control: Control) -> None:
+    with running(control):
+        close_round(control, 0)
+        assert found(control, later_ms=3 * MINUTE).status == "ok"
+        for expected in (True, False):
+            late = found(control, expected=expected, later_ms=5 * MINUTE)
+            assert (late.status, "3 min" in late.text, "rebalancer collect" in late.remedy) == ("fail", True, True)
+
+
+def test_a_job_that_never_closed_a_round_has_three_intervals_for_it(control: Control) -> None:
+    with running(control):
+        assert found(control).text.endswith("it has closed no round yet")
+        assert found(control, later_ms=HOUR).status == "fail"
+
+
+def test_a_job_that_has_just_begun_may_catch_up(control: Control) -> None:
+    with running(control):
+        close_round(control, 2 * HOUR)
+        assert (found(control).status, "catches up" in found(control).text) == ("ok", True)
+        assert found(control, later_ms=HOUR).status == "fail"
+
+
+def test_rounds_of_another_epoch_are_of_another_job(control: Control) -> None:
+    with running(control, epoch=2):
+        close_round(control, 0, epoch=1)
+        assert found(control, later_ms=HOUR, expected=False).text.endswith("closed no round within the last 3 min")
+
+
+def test_a_cluster_that_fell_silent_is_named_while_the_others_go_on(control: Control) -> None:
+    with running(control):
+        close_round(control, HOUR, cluster="old")
+        close_round(control, 0)
+        told = found(control)
+        assert (told.status, "of old" in told.text) == ("warn", True)
+        assert health(control).code == exits.OK
+
+
+def test_without_a_job_only_the_health_check_fails(control: Control) -> None:
+    assert (found(control, expected=False).status, found(control).status) == ("ok", "fail")
+    with running(control):
+        pass
+    ended = found(control)
+    assert (ended.status, ended.remedy) == ("fail", "start it: rebalancer run")
+    assert found(control, expected=False).status == "ok"
+    answer = health(control, "--json")
+    assert (answer.code, [one["check"] for one in answer.json["findings"]]) == (exits.ERROR, ["job"])
+
+
+def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
+    with running(control):
+        assert (health(control, "--quiet").code, health(control, "--quiet").out) == (exits.OK, "")
+    assert "start it: rebalancer run" in health(control, "--quiet").words
+
+
+def test_rounds_that_cannot_be_read_leave_the_health_unknown(control: Control) -> None:
+    elsewhere = replace(a_job(control), topics=replace(a_job(control).topics, rounds="kafka://127.0.0.1:1/rounds"))
+    with running(control):
+        told = [check_job(elsewhere, ENGINE, now_ms(), expected=expected).status for expected in (True, False)]
+    assert told == ["fail", "warn"]
+
+
+def test_the_lock_of_an_older_version_names_nobody(tmp_path: Path) -> None:
+    assert holder(tmp_path) is None
+    (tmp_path / ".rebalancer.lock").write_text("")
+    assert holder(tmp_path) is None
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
