@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from email.utils import parsedate_to_datetime
 
+from sinks.http_exchange import TooLarge, exchange, open_pool
 from sinks.pulsar_http import tls_context
 from sinks.pulsar_settings import PulsarSettings, admin_urls, base_of
+
+_LARGEST = 2**20
 
 
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     """Seconds since the epoch, by the broker's clock; None when it does not tell. Raises SettingsError."""
+    import httpcore
     import httpx
 
     url = base_of(broker, admin_urls(settings), settings)
+    until = time.monotonic() + settings.deadline_ms / 1000
     try:
-        with httpx.Client(verify=tls_context(settings), trust_env=False, timeout=settings.deadline_ms / 1000) as client:
-            told = client.get(f"{url}/status.html").headers.get("date")
+        with open_pool(tls_context(settings), 0, settings.connect_timeout_ms / 1000) as pool:
+            asked = exchange(pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST)
+        told = asked.headers.get("date")
         return None if told is None else int(parsedate_to_datetime(told).timestamp())
-    except (httpx.HTTPError, ValueError):
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpx.InvalidURL, TooLarge, ValueError):
         return None

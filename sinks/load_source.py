@@ -64,6 +64,10 @@ def open_poll(
     return ExtensiblePoll(arrivals, owned, collector.keep_ms, clock_ms)
 
 
+#: Where the deadline of `hasty` comes from, for sentences.
+HASTY_DEADLINE = "collector.broker_deadline_ms"
+
+
 def hasty(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
     """For questions to single brokers, which have less time and no second try."""
     return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

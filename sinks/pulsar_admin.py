@@ -27,14 +27,16 @@ _MOST_AT_ONCE = 16
 class PulsarAdmin:
     """Every method raises AdminError: BrokerUnavailable (may be tried again), NotOwned, NotFound, Refused, Unauthorized."""
 
-    def __init__(self, settings: PulsarSettings, wait: Wait | None = None, *, keep_open: bool = True) -> None:
+    def __init__(
+        self, settings: PulsarSettings, wait: Wait | None = None, *, keep_open: bool = True, deadline_name: str = "pulsar.deadline_ms"
+    ) -> None:
         """Connects to nobody yet. Raises SettingsError.
 
         `wait`: sleeps between repetitions; True from it ends them. Whoever asks a thousand brokers now and then should not `keep_open`
-        a connection to each.
+        a connection to each. `deadline_name`: the setting that `settings.deadline_ms` comes from.
         """
         self._settings = settings
-        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open)
+        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open, deadline_name=deadline_name)
 
     def close(self) -> None:
         """Closes all connections."""

@@ -10,11 +10,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urljoin, urlsplit
 
+from sinks.http_exchange import Answer, TooLarge, exchange, open_pool
 from sinks.names import is_broker
 from sinks.pulsar_answers import Call, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
@@ -22,7 +23,7 @@ from sinks.secret_file import read_secret
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
 
 if TYPE_CHECKING:
-    import httpx
+    import httpcore
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 6
@@ -37,16 +38,26 @@ class PulsarHttp:
     """Threads may share it. `list_brokers` asks the cluster who belongs to it."""
 
     def __init__(
-        self, settings: PulsarSettings, list_brokers: Callable[[], frozenset[str]], wait: Wait | None = None, *, keep_open: bool = True
+        self,
+        settings: PulsarSettings,
+        list_brokers: Callable[[], frozenset[str]],
+        wait: Wait | None = None,
+        *,
+        keep_open: bool = True,
+        deadline_name: str = "pulsar.deadline_ms",
     ) -> None:
-        """Connects to nobody yet. Without `keep_open` every connection serves one call. Raises SettingsError."""
+        """Connects to nobody yet. Without `keep_open` every connection serves one call. Raises SettingsError.
+
+        `deadline_name`: the setting that `settings.deadline_ms` comes from.
+        """
+        self._deadline_name = deadline_name
         self._kept = 8 if keep_open else 0
         self._settings = settings
         self._urls = admin_urls(settings)
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
         self._tls = tls_context(settings)
-        self._transports: dict[str, httpx.HTTPTransport] = {}
+        self._pools: dict[str, httpcore.ConnectionPool] = {}
         self._opening = threading.Lock()
         self._known = frozenset(url.netloc for url in self._urls)
         self._refreshing = threading.local()
@@ -55,7 +66,7 @@ class PulsarHttp:
     def ask(self, call: Call) -> bytes:
         """The body of a successful answer. Raises AdminError; SettingsError when the token's file has become unreadable."""
         bases = self._urls if call.at is None else (base_of(call.at, self._urls, self._settings),)
-        deadline = time.monotonic() + self._settings.deadline_ms / 1000
+        deadline = min(time.monotonic() + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
         for attempt in count(1):
             base = bases[(attempt - 1) % len(bases)]
             try:
@@ -72,9 +83,9 @@ class PulsarHttp:
     def close(self) -> None:
         """Closes all connections."""
         with self._opening:
-            for transport in self._transports.values():
-                transport.close()
-            self._transports.clear()
+            for pool in self._pools.values():
+                pool.close()
+            self._pools.clear()
 
     def _pause(self, rounds: int, deadline: float) -> bool:
         """Whether there is time, and a wish, to try again."""
@@ -85,68 +96,54 @@ class PulsarHttp:
         """One call with all its redirects."""
         url = f"{base}{call.path}"
         for _ in range(_MOST_HOPS):
-            status, location, body = self._send(call, url, deadline)
-            if status not in _REDIRECTS or not location:
-                check_status(call, _host(url), status, self._without_token(body))
-                return body
-            url = self._redirected(call, url, location)
+            answer = self._send(call, url, deadline)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or not location:
+                check_status(call, _host(url), answer.status, self._without_token(answer.body))
+                return answer.body
+            url = self._redirected(call, url, location, deadline)
         raise NotOwned(
             f"{call.what} was passed on {_MOST_HOPS} times, last to {_host(url)}: no broker feels responsible, ownership is changing; "
             "the next round decides anew."
         )
 
-    def _send(self, call: Call, url: str, deadline: float) -> tuple[int, str, bytes]:
-        """Status, Location and body of one answer; foreign exceptions become ours."""
+    def _send(self, call: Call, url: str, deadline: float) -> Answer:
+        """One answer; foreign exceptions become ours."""
+        import httpcore
         import httpx
 
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if time.monotonic() >= deadline:
             raise self._late(call, url)
-        timeout = httpx.Timeout(left, connect=min(left, self._settings.connect_timeout_ms / 1000))
         headers = {"Accept": "application/json, text/plain, */*", **token_header(self._settings)}
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            request = httpx.Request(call.method, url, headers=headers, content=call.body, extensions={"timeout": timeout.as_dict()})
-            # The transport by itself: a client would think about redirects, cookies and the environment.
-            with closing(self._transport(url).handle_request(request)) as answer:
-                return answer.status_code, answer.headers.get("location", ""), self._body(call, url, answer, deadline)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            pool = self._pool(url)
+            return exchange(pool, call.method, url, headers=headers, body=call.body, until=deadline, most=_LARGEST_ANSWER)
+        except TooLarge as error:
+            raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.") from error
+        except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             raise _NeverSent(_no_connection(call, url, error)) from error
-        except httpx.TimeoutException as error:
+        except httpcore.TimeoutException as error:
             raise self._late(call, url) from error
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Unanswered(
                 f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
             ) from error
 
-    def _transport(self, url: str) -> httpx.HTTPTransport:
+    def _pool(self, url: str) -> httpcore.ConnectionPool:
         """One per broker: looking for a free connection among those of a thousand brokers would take longer than the call."""
-        import httpx
-
         host = _host(url)
         with self._opening:
-            if host not in self._transports:
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._kept)
-                self._transports[host] = httpx.HTTPTransport(verify=self._tls, trust_env=False, limits=limits)
-            return self._transports[host]
-
-    def _body(self, call: Call, url: str, answer: httpx.Response, deadline: float) -> bytes:
-        """The whole body; a broker that trickles is late like one that is silent."""
-        parts = bytearray()
-        for part in answer.iter_bytes():
-            parts += part
-            if time.monotonic() > deadline:
-                raise self._late(call, url)
-            if len(parts) > _LARGEST_ANSWER:
-                raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.")
-        return bytes(parts)
+            if host not in self._pools:
+                self._pools[host] = open_pool(self._tls, self._kept, self._settings.connect_timeout_ms / 1000)
+            return self._pools[host]
 
     def _late(self, call: Call, url: str) -> Unanswered:
         seconds = self._settings.deadline_ms / 1000
-        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise pulsar.deadline_ms.")
+        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise {self._deadline_name}.")
 
-    def _redirected(self, call: Call, url: str, location: str) -> str:
+    def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
         """The next address, if it may be trusted with the token."""
         try:
             target = urljoin(url, location)
@@ -156,7 +153,7 @@ class PulsarHttp:
             self._distrust(call, url, "an address that is none")
         if "@" in parts.netloc or parts.scheme != self._urls[0].scheme or not is_broker(netloc):
             self._distrust(call, url, f"{parts.scheme}://{netloc}")
-        if not self._is_known(netloc):
+        if not self._is_known(netloc, deadline):
             self._distrust(call, url, netloc)
         return target
 
@@ -166,19 +163,23 @@ class PulsarHttp:
             "shown; name the address in pulsar.admin_urls if it is one of yours."
         )
 
-    def _is_known(self, netloc: str) -> bool:
-        """Asks the cluster once more before it says no: the broker may have joined a moment ago."""
+    def _is_known(self, netloc: str, deadline: float) -> bool:
+        """Asks the cluster once more, within the deadline of the call, before it says no: the broker may have joined a moment ago."""
         if netloc in self._known:
             return True
-        if getattr(self._refreshing, "now", False):
+        if self._refreshes():
             return False
-        self._refreshing.now = True
+        self._refreshing.until = deadline
         try:
             listed = {base_of(broker, self._urls, self._settings).netloc for broker in self._list_brokers()}
         finally:
-            self._refreshing.now = False
+            del self._refreshing.until
         self._known = frozenset(listed) | {url.netloc for url in self._urls}
         return netloc in self._known
+
+    def _refreshes(self) -> bool:
+        """Whether this thread asks who is known, because of another call's redirect."""
+        return hasattr(self._refreshing, "until")
 
     def _without_token(self, body: bytes) -> bytes:
         """Something between us and the broker may repeat what it was sent."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sinks.collecting import Pass, Poll
 from sinks.collector import Collector, wall_clock_ms
 from sinks.collector_settings import CollectorSettings
-from sinks.load_source import LoadManager, hasty, load_manager_of, open_poll
+from sinks.load_source import HASTY_DEADLINE, LoadManager, hasty, load_manager_of, open_poll
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher
@@ -40,7 +40,8 @@ def opened(pulsar: PulsarSettings, collector: CollectorSettings, wait: Callable[
 
     `wait` sleeps; True from it means that the program is to end.
     """
-    with closing(PulsarAdmin(pulsar, wait)) as admin, closing(PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False)) as quick:
+    hurried = PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE)
+    with closing(PulsarAdmin(pulsar, wait)) as admin, closing(hurried) as quick:
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
             yield Source(pulsar.cluster, brokers, manager, collector, admin, poll)

@@ -24,7 +24,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
 }
 
 #: Client libraries open connections; they are imported where one is opened, so that nobody needs those he does not use.
-CLIENTS = frozenset({"kafka", "pulsar", "httpx"})
+CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 
 #: Of the extra `report`: these packages may use it, inside functions, so that everything else works without it.
 WITH_REPORTS = frozenset({"cli", "sinks"})

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REBALANCER = Path(sys.executable).with_name("rebalancer")
-HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic", "kafka", "pulsar", "httpx"}
+HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic", "kafka", "pulsar", "httpcore", "httpx"}
 
 #: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
 WHAT_HELP_LOADS = """

@@ -1,0 +1,171 @@
+"""A deadline bounds a whole exchange: a server that sends or reads one byte at a time is cut off, whatever it is busy with.
+
+Without the deadline every answer here would be complete and right after two minutes: only a client that gives up raises.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import httpcore
+import pytest
+
+from sinks.broker_clock import broker_time_s
+from sinks.collecting import BrokerPoll
+from sinks.collector_settings import CollectorSettings
+from sinks.http_exchange import exchange, open_pool
+from sinks.load_source import hasty
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_answers import Call
+from sinks.pulsar_http import PulsarHttp
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import BrokerUnavailable
+from tests.pulsar_fake.trickler import LONG, Trickler, trickler
+
+BODY = json.dumps(["127.0.0.1:1"]).encode()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+#: Longer than a busy machine needs to connect, much shorter than the answer.
+SHORT_MS = 1_500
+
+
+def padded(text: bytes) -> bytes:
+    """JSON stays the same with blanks before it."""
+    return b" " * (LONG - len(text)) + text
+
+
+#: What is sent at once, and what byte by byte.
+TRICKLES = {
+    "status-line": (b"HTTP/1.1 200 ", b"O" * LONG + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY),
+    "header": (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX: " % len(BODY), b"x" * LONG + b"\r\n\r\n" + BODY),
+    "endless-continue": (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n" * (LONG // 25) + HEAD % len(BODY) + BODY),
+    "body": (HEAD % LONG, padded(BODY)),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n" * (LONG // 6) + b"13\r\n%s\r\n0\r\n\r\n" % BODY),
+    "redirect": (
+        b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /admin/v2/brokers/c\r\nX: ",
+        b"x" * LONG + b"\r\n\r\n",
+    ),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Trickler]:
+    with trickler() as running:
+        yield running
+
+
+def settings(server: Trickler, **given: Any) -> PulsarSettings:
+    return replace(PulsarSettings("c", server.url, attempts=1, deadline_ms=SHORT_MS, connect_timeout_ms=60_000), **given)
+
+
+@pytest.mark.parametrize("name", TRICKLES)
+def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, name: str) -> None:
+    server.at_once, server.slowly = TRICKLES[name]
+    with (
+        closing(PulsarAdmin(settings(server))) as admin,
+        pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 1\.5 s.*raise pulsar\.deadline_ms"),
+    ):
+        admin.brokers()
+    assert server.cut.acquire(timeout=60), "the connection was not closed"
+
+
+def test_repetitions_are_part_of_the_deadline(server: Trickler) -> None:
+    server.at_once, server.slowly = TRICKLES["header"]
+    with closing(PulsarAdmin(settings(server, attempts=100, backoff_ms=0))) as admin, pytest.raises(BrokerUnavailable):
+        admin.brokers()
+    assert server.cut.acquire(timeout=60)
+    assert not server.cut.acquire(blocking=False), "there was no time left for another attempt"
+
+
+def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
+    """The one that was cut off is not used again; the next call gets a new one."""
+    server.at_once, server.slowly = TRICKLES["body"]
+    with closing(PulsarAdmin(settings(server))) as admin:
+        with pytest.raises(BrokerUnavailable):
+            admin.brokers()
+        server.quick = HEAD % len(BODY) + BODY
+        patient = PulsarAdmin(settings(server, deadline_ms=60_000))
+        with closing(patient):
+            assert patient.brokers() == ("127.0.0.1:1",)
+        assert admin.brokers() == ("127.0.0.1:1",)
+
+
+def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
+    server.reads_slowly, server.slowly = True, bytes(LONG)
+    call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
+    with closing(PulsarHttp(settings(server), frozenset)) as http, pytest.raises(BrokerUnavailable, match=r"within 1\.5 s"):
+        http.ask(call)
+
+
+def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
+    """The first bytes of a record of 16 KiB that never ends."""
+    server.at_once, server.slowly = b"\x16\x03\x03\x3f\xff", bytes(LONG)
+    secure = settings(server, admin_urls=f"https://{server.address}", connect_timeout_ms=SHORT_MS, deadline_ms=60_000)
+    with closing(PulsarAdmin(secure)) as admin, pytest.raises(BrokerUnavailable, match="handshake"):
+        admin.brokers()
+    assert server.cut.acquire(timeout=60)
+
+
+def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
+    server.at_once, server.slowly = TRICKLES["header"]
+    quick = hasty(settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS))
+    with closing(PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")) as admin:
+        done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
+    assert list(done.missing) == [server.address]
+    assert "within 1.5 s; look after it, or raise collector.broker_deadline_ms" in done.missing[server.address]
+
+
+def test_a_clock_is_not_waited_for(server: Trickler) -> None:
+    server.at_once, server.slowly = (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: Sun, 22 Nov 2026 12:00:00 GMT\r\nX: ",
+        b"x" * LONG + b"\r\n\r\n",
+    )
+    assert broker_time_s(server.address, settings(server)) is None
+
+
+def test_no_thread_stays_behind(server: Trickler) -> None:
+    server.at_once, server.slowly = TRICKLES["header"]
+    before = {thread for thread in threading.enumerate() if thread.name.startswith(("look-up", "owner", "collect"))}
+    with closing(PulsarAdmin(settings(server))) as admin, pytest.raises(BrokerUnavailable):
+        admin.brokers()
+    assert {thread for thread in threading.enumerate() if thread.name.startswith(("look-up", "owner", "collect"))} == before
+
+
+@pytest.fixture
+def resolver() -> Iterator[Callable[[str, int], list[Any]]]:
+    """A name server that does not answer before the test ends; it counts how often it was asked."""
+    ended = threading.Event()
+
+    def look_up(host: str, port: int) -> list[Any]:
+        ended.wait()
+        raise socket.gaierror("nobody was asked")
+
+    yield look_up
+    ended.set()
+
+
+def test_a_name_server_that_is_silent_is_one_thread_per_name(resolver: Callable[[str, int], list[Any]]) -> None:
+    with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, resolver) as pool:
+        for _ in range(3):
+            with pytest.raises(httpcore.ConnectTimeout, match="the look-up of broker-1 takes too long"):
+                exchange(pool, "GET", "http://broker-1:8080/x", headers={}, body=None, until=time.monotonic() + 0.1, most=1)
+        assert [thread.name for thread in threading.enumerate()].count("look-up-broker-1") == 1
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(server: Trickler) -> None:
+    server.quick = HEAD % len(BODY) + BODY
+    port = int(server.address.rpartition(":")[2])
+
+    def look_up(host: str, _port: int) -> list[Any]:
+        return [(0, 0, 0, "", (address, port)) for address in ("127.0.0.9", "127.0.0.1")]
+
+    with open_pool(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 0, 60, look_up) as pool:
+        answer = exchange(pool, "GET", f"http://broker-1:{port}/x", headers={}, body=None, until=time.monotonic() + 60, most=1000)
+    assert answer.body == BODY
