@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import ssl
 import threading
@@ -10,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 _EVERY_S = 0.02
+_HANDSHAKE = b"\x16"
 #: An answer of so many bytes takes two minutes.
 LONG = 6_000
 
@@ -24,8 +26,8 @@ class Trickler:
     quick: bytes = b""
     #: It reads the request as slowly as it would answer.
     reads_slowly: bool = False
-    #: How many clients closed their connection before they had all of the answer.
-    cut: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    #: Of every client that closed its connection before the end: how many slow bytes had gone either way.
+    cut: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -71,24 +73,26 @@ def _serve(connection: socket.socket, server: Trickler, tls: ssl.SSLContext | No
             with closing(talking):
                 _answer(talking, server)
         except OSError:
-            server.cut.release()
+            server.cut.put(0)
 
 
 def _answer(connection: socket.socket, server: Trickler) -> None:
-    if server.quick:
+    if not (server.reads_slowly or server.at_once.startswith(_HANDSHAKE)):
         _read(connection, server)
+    if server.quick:
         connection.sendall(server.quick)
         return
-    if server.reads_slowly:
-        for _ in _ticks(server):
-            if connection.recv(1) == b"":
-                raise ConnectionResetError
-        return
-    if not server.at_once.startswith(b"\x16"):
-        _read(connection, server)
     connection.sendall(server.at_once)
-    for byte in _ticks(server):
-        connection.sendall(server.slowly[byte : byte + 1])
+    for number in range(len(server.slowly)):
+        if server.ended.wait(_EVERY_S):
+            return
+        try:
+            if server.reads_slowly:
+                connection.recv(1)
+            connection.sendall(server.slowly[number : number + 1])
+        except OSError:
+            server.cut.put(number)
+            return
 
 
 def _read(connection: socket.socket, server: Trickler) -> None:
@@ -96,11 +100,7 @@ def _read(connection: socket.socket, server: Trickler) -> None:
     found = b""
     while b"\r\n\r\n" not in found and not server.ended.is_set():
         with suppress(TimeoutError):
-            found += connection.recv(1000)
-
-
-def _ticks(server: Trickler) -> Iterator[int]:
-    for number in range(len(server.slowly)):
-        if server.ended.wait(_EVERY_S):
-            return
-        yield number
+            part = connection.recv(1000)
+            if not part:
+                raise ConnectionResetError
+            found += part

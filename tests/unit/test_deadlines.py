@@ -1,6 +1,6 @@
 """A deadline bounds a whole exchange: a server that sends or reads one byte at a time is cut off, whatever it is busy with.
 
-Without the deadline every answer here would be complete and right after two minutes: only a client that gives up raises.
+The server says how far it came. Without a deadline that would be the end of its answer, after two minutes.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ def settings(server: Trickler, **given: Any) -> PulsarSettings:
     return replace(PulsarSettings("c", server.url, attempts=1, deadline_ms=SHORT_MS, connect_timeout_ms=60_000), **given)
 
 
+def gave_up_early(server: Trickler) -> bool:
+    """Whether the connection was closed long before the end."""
+    return server.cut.get(timeout=120) < LONG // 2
+
+
 @pytest.mark.parametrize("name", TRICKLES)
 def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, name: str) -> None:
     server.at_once, server.slowly = TRICKLES[name]
@@ -73,15 +78,15 @@ def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, nam
         pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 1\.5 s.*raise pulsar\.deadline_ms"),
     ):
         admin.brokers()
-    assert server.cut.acquire(timeout=60), "the connection was not closed"
+    assert gave_up_early(server)
 
 
 def test_repetitions_are_part_of_the_deadline(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
     with closing(PulsarAdmin(settings(server, attempts=100, backoff_ms=0))) as admin, pytest.raises(BrokerUnavailable):
         admin.brokers()
-    assert server.cut.acquire(timeout=60)
-    assert not server.cut.acquire(blocking=False), "there was no time left for another attempt"
+    assert gave_up_early(server)
+    assert server.cut.empty(), "there was no time left for another attempt"
 
 
 def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
@@ -102,6 +107,7 @@ def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
     with closing(PulsarHttp(settings(server), frozenset)) as http, pytest.raises(BrokerUnavailable, match=r"within 1\.5 s"):
         http.ask(call)
+    assert gave_up_early(server)
 
 
 def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
@@ -110,7 +116,7 @@ def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
     secure = settings(server, admin_urls=f"https://{server.address}", connect_timeout_ms=SHORT_MS, deadline_ms=60_000)
     with closing(PulsarAdmin(secure)) as admin, pytest.raises(BrokerUnavailable, match="handshake"):
         admin.brokers()
-    assert server.cut.acquire(timeout=60)
+    assert gave_up_early(server)
 
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
@@ -128,6 +134,7 @@ def test_a_clock_is_not_waited_for(server: Trickler) -> None:
         b"x" * LONG + b"\r\n\r\n",
     )
     assert broker_time_s(server.address, settings(server)) is None
+    assert gave_up_early(server)
 
 
 def test_no_thread_stays_behind(server: Trickler) -> None:
