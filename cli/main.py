@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cli.ending import code_of, leave
 from cli.lazy import LazyGroup
 
 app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
@@ -38,7 +39,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="rebalancer")
+    try:
+        app(prog_name="rebalancer")
+    except SystemExit as end:
+        leave(code_of(end))
 
 
 if __name__ == "__main__":

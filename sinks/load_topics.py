@@ -47,7 +47,7 @@ class LoadTopics:
         try:
             with pulsar_errors(*self._where):
                 readers = {kind: self._reader(topic) for kind, topic in TOPICS.items()}
-        except SinkError:
+        except BaseException:
             self._client.close()
             raise
         self._threads = [

@@ -1,0 +1,101 @@
+"""Programs whose Pulsar topics nobody serves end with 1 at every start: no thread of the client aborts them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from tests.control_topic import TOPICS
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+
+pytestmark = pytest.mark.faults
+PROJECT = Path(__file__).parents[2]
+COMMANDS = ("run", "collect", "execute")
+
+#: A thread of the client is inside the supplier of the token when the process ends, and returns from it during finalization.
+LATE_SUPPLIER = """
+import contextlib, os, socket, sys, threading, time
+import pulsar
+from cli.ending import leave
+
+server, asked = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+def supply():
+    asked.set()
+    time.sleep(2)
+    return "token"
+
+quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
+url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
+client = pulsar.Client(url, authentication=pulsar.AuthenticationToken(supply), operation_timeout_seconds=1, logger=quiet)
+
+def connect():
+    with contextlib.suppress(Exception):
+        client.get_topic_partitions("persistent://t/ns/topic")
+
+class Finalization:
+    def __del__(self, sleep=time.sleep):
+        sleep(5)
+
+threading.Thread(target=connect, daemon=True).start()
+asked.wait()
+sys.lasts_longer = Finalization()
+print("printed, not flushed")
+"""
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 14), reason="from 3.14 on such a thread waits for the end of the process instead of aborting it"
+)
+def test_the_interpreters_own_end_aborts() -> None:
+    """What `leave` is for: without this, it can go."""
+    ended = python(LATE_SUPPLIER + "sys.exit(1)")
+    assert (ended.returncode, "terminate called without an active exception" in ended.stderr) == (-6, True)
+
+
+def test_our_end_does_not_wait_for_threads_of_the_client() -> None:
+    ended = python(LATE_SUPPLIER + "leave(1)")
+    assert (ended.returncode, ended.stderr, ended.stdout) == (exits.ERROR, "", "printed, not flushed\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_start_against_a_dead_address_ends_with_1(command: str, tmp_path: Path) -> None:
+    assert codes_of(command, tmp_path, starts=4) == [exits.ERROR] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_fifty_starts_against_a_dead_address_end_with_1(command: str, tmp_path: Path) -> None:
+    assert codes_of(command, tmp_path, starts=50) == [exits.ERROR] * 50
+
+
+def codes_of(command: str, folder: Path, starts: int) -> list[int]:
+    """The exit codes, four at a time. A token is shown: its supplier is what threads of the client hold."""
+    (folder / "token").write_text("a.b.c", "utf-8")
+    with FakePulsar(Cluster(), 1) as pulsar:
+        given = ["pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"pulsar.token_file={folder / 'token'}"]
+        given += ["pulsar.deadline_ms=1000", "pulsar.connect_timeout_ms=300"]
+        given += [f"topics.{topic}=pulsar://127.0.0.1:1/t/ns/{topic}" for topic in TOPICS]
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(lambda number: _ended(command, folder / str(number), given), range(starts)))
+
+
+def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
+    own = [f"job.checkpoint={folder / 'checkpoint'}", f"executor.state={folder / 'state'}"]
+    words = [word for setting in (*given, *own) for word in ("--set", setting)]
+    started = subprocess.run(
+        [sys.executable, "-m", "cli.main", command, *words], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "Traceback" not in started.stderr
+    return started.returncode
