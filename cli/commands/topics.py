@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from cli import console, options
 from sinks.kafka_admin import TopicPlan, create_topic
 from sinks.kafka_settings import kafka_access
-from sinks.pulsar_topic_admin import create_pulsar_topic
+from sinks.pulsar_topic_admin import create_pulsar_topic, keep_pulsar_topic
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 
 app = typer.Typer(no_args_is_help=True, help="Make the topics on Kafka and Pulsar that the settings name.")
 
+Made = Literal["created", "updated", "left"]
+_SENTENCES: Mapping[Made, str] = {
+    "created": "created",
+    "updated": "is there already; its retention and inactive topic policies are set",
+    "left": "is there already, left as it is",
+}
 NAMES = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
@@ -33,14 +40,18 @@ def create(
         int, typer.Option(min=-1, max=100, metavar="N", help="Copies of each partition; -1 is the cluster's own default.")
     ] = -1,
     retention_hours: Annotated[int, typer.Option(min=1, max=87_600, metavar="N", help="How long records are kept.")] = 168,
+    update: Annotated[
+        bool, typer.Option("--update", help="Set the retention and the inactive topic policies of Pulsar topics that exist, too.")
+    ] = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make those of the five topics that lie on Kafka or Pulsar and are missing; leave the others as they are.
+    """Make those of the five topics that are on Kafka or Pulsar and are missing; leave the others as they are.
 
     None is compacted: records carry their cluster as the key, compaction would delete all but the newest of each cluster. On Pulsar,
-    where copies are a setting of the namespace, one partition makes a topic without partitions.
+    where copies are a setting of the namespace, one partition makes a topic without partitions. Pulsar topics get a retention, and brokers
+    do not delete them while they are idle.
     """
     job = options.settings(config, overrides).job
     topics = {name: parse_topic(getattr(job.topics, name)) for name in NAMES}
@@ -50,15 +61,20 @@ def create(
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
     # A rejected record holds the whole original in base64.
     plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
-    made = {name: _create(topic, plans.get(name, plan), job) for name, topic in served.items()}
+    done = {name: _made(topic, plans.get(name, plan), job, update) for name, topic in served.items()}
     if as_json:
-        console.print_json("topics", 1, {"topics": [{"name": n, "uri": str(served[n]), "created": new} for n, new in made.items()]})
+        rows = [{"name": n, "uri": str(served[n]), "created": one == "created", "updated": one == "updated"} for n, one in done.items()]
+        console.print_json("topics", 1, {"topics": rows})
         return
-    for name, new in made.items():
-        print(f"{served[name]}: {'created' if new else 'is there already, left as it is'}")
+    for name, one in done.items():
+        print(f"{served[name]}: {_SENTENCES[one]}")
 
 
-def _create(topic: TopicUri, plan: TopicPlan, job: JobSettings) -> bool:
+def _made(topic: TopicUri, plan: TopicPlan, job: JobSettings, update: bool) -> Made:
     if topic.scheme == "kafka":
-        return create_topic(topic, plan, kafka_access(job.kafka))
-    return create_pulsar_topic(topic, plan, job.pulsar)
+        return "created" if create_topic(topic, plan, kafka_access(job.kafka)) else "left"
+    if create_pulsar_topic(topic, plan, job.pulsar):
+        return "created"
+    if update:
+        keep_pulsar_topic(topic, plan, job.pulsar)
+    return "updated" if update else "left"

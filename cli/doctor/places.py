@@ -12,7 +12,7 @@ from cli.doctor.finding import Finding, ok
 from sinks.kafka_admin import topic_facts
 from sinks.kafka_settings import kafka_access
 from sinks.pulsar_partition import PulsarLink
-from sinks.pulsar_topic_admin import pulsar_topic_facts
+from sinks.pulsar_topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.segments import segments
 from sinks.topic_uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
@@ -155,11 +155,26 @@ def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
     facts = pulsar_topic_facts(topic, job.pulsar)
     if facts is None:
         return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
+    return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
+
+
+def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
+    """What is wrong with how long a topic and its records stay."""
     if facts.forgets:
-        remedy = "set a retention on it or its namespace: without one, what the job has not read yet may be deleted at any time"
+        remedy = (
+            "set a retention: rebalancer topics create --update, or one on its namespace; without it, what the job has not read yet may be "
+            "deleted at any time. A topic that brokers deleted while it was idle lost its own"
+        )
         return Finding(check, "fail", f"{topic} keeps no records", remedy)
-    kept = "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
-    return ok(check, f"{topic}, {partitions}, keeps records for {kept}")
+    if facts.deleted_when_idle:
+        text = f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its retention, while it is empty and unused"
+        remedy = "switch deletion off for it: rebalancer topics create --update, or pulsar-admin topicPolicies set-inactive-topic-policies"
+        return Finding(check, "warn", text, remedy)
+    return None
+
+
+def _retention(facts: PulsarTopicFacts) -> str:
+    return "an unknown time" if facts.retention_minutes is None else _minutes(facts.retention_minutes)
 
 
 def _minutes(minutes: int) -> str:

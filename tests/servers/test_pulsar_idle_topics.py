@@ -1,0 +1,143 @@
+"""A stock Pulsar deletes empty topics that nobody uses: ours stay, with their retention, and `doctor` names those that would not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.doctor.finding import Finding
+from cli.doctor.places import check_topics
+from cli.settings.load import load
+from tests.control_topic import TOPICS
+from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
+from tests.servers.pulsar_users import words as access
+from tests.unit.command_line import rebalancer
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.servers
+#: The stock setting is on; only the interval between two looks is not a minute.
+INTERVAL_S = 10
+LONG_S = 240.0
+
+
+@pytest.fixture(scope="module", params=["modular", pytest.param("extensible", marks=pytest.mark.slow)])
+def stock(request: pytest.FixtureRequest, jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
+    manager: Manager = request.param
+    more = {"brokerDeleteInactiveTopicsFrequencySeconds": str(INTERVAL_S)}
+    with pulsar_cluster(
+        tmp_path_factory.mktemp(f"stock-{manager}"), manager, brokers=1, guarded=manager == "extensible", more=more
+    ) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace and what is in it, as the admin API tells."""
+
+    cluster: PulsarCluster
+    name: str
+    folder: Path
+
+    def topics(self) -> set[str]:
+        answer = self._get(f"persistent/{self.name}")
+        return {topic.rpartition("/")[2] for topic in answer if "__change_events" not in topic}
+
+    def retention(self, topic: str) -> object:
+        return self._get(f"persistent/{self.name}/{topic}/retention?applied=true")["retentionTimeInMinutes"]
+
+    def as_before(self, topic: str) -> None:
+        """Makes a topic as `topics create` made it once: with a retention and nothing else."""
+        self.cluster.put(f"persistent/{self.name}/{topic}", None)
+        self.cluster.post(f"persistent/{self.name}/{topic}/retention", {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1})
+
+    def deletes(self, topic: str) -> None:
+        """Waits until a topic that nothing protects is gone: the brokers have looked."""
+        self.cluster.put(f"persistent/{self.name}/{topic}", None)
+        assert topic in self.topics()
+        eventually(lambda: topic not in self.topics(), LONG_S, f"{topic} is not deleted")
+
+    def words(self) -> list[str]:
+        given = {f"topics.{topic}": f"{self.cluster.service_url}/{self.name}/{topic}" for topic in TOPICS}
+        return [*access(self.cluster.settings(self.folder)), *(word for path, uri in given.items() for word in ("--set", f"{path}={uri}"))]
+
+    def examined(self) -> Mapping[str, Finding]:
+        found = check_topics(load(flags=self.words()[1::2]).job)
+        return {finding.check.removeprefix("topic "): finding for finding in found}
+
+    def _get(self, path: str) -> dict[str, object]:
+        headers = {"Authorization": f"Bearer {token_of('admin')}"} if self.cluster.guarded else {}
+        answer = httpx.get(f"http://{self.cluster.brokers[0]}/admin/v2/{path}", headers=headers, timeout=60)
+        return dict.fromkeys(found) if isinstance(found := answer.json(), list) else found
+
+
+def namespace(cluster: PulsarCluster, name: str, folder: Path) -> Namespace:
+    """An empty one, whose policies the brokers have begun to follow."""
+    cluster.namespace(name, 4)
+    made = Namespace(cluster, name, folder)
+    made.as_before("first")
+    return made
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_topics_that_we_make_outlive_every_look_at_idle_ones(stock: PulsarCluster, tmp_path: Path, partitions: int) -> None:
+    ours = namespace(stock, f"idle/made{partitions}", tmp_path)
+    done = rebalancer("topics", "create", "--partitions", partitions, *ours.words(), "--json")
+    assert [one["created"] for one in done.json["topics"]] == [True] * 5
+    # A client comes and goes, as every program of ours does: without one, brokers have not loaded the partitions.
+    with closing(stock.client()) as client:
+        for topic in TOPICS:
+            client.create_producer(f"persistent://{ours.name}/{topic}").close()
+
+    for number in range(2):
+        ours.deletes(f"unprotected-{number}")
+
+    kept = {topic if partitions == 1 else f"{topic}-partition-{number}" for topic in TOPICS for number in range(partitions)}
+    assert kept <= ours.topics()
+    assert {ours.retention(topic) for topic in TOPICS} == {168 * 60}
+    assert {finding.status for finding in ours.examined().values()} == {"ok"}
+
+
+def test_topics_of_an_older_version_are_named_and_mended(stock: PulsarCluster, tmp_path: Path) -> None:
+    ours = namespace(stock, "idle/older", tmp_path)
+    with closing(stock.client()) as client:
+        users = [client.create_reader(f"persistent://{ours.name}/{topic}", start_message_id=_earliest()) for topic in TOPICS]
+        for topic in TOPICS:
+            stock.post(f"persistent/{ours.name}/{topic}/retention", {"retentionTimeInMinutes": 600, "retentionSizeInMB": -1})
+        before = ours.examined()
+        done = rebalancer("topics", "create", "--update", *ours.words(), "--json")
+        for user in users:
+            user.close()
+    ours.deletes("unprotected")
+
+    assert {finding.status for finding in before.values()} == {"warn"}
+    assert "brokers delete it, with its retention, while it is empty and unused" in before["rounds"].text
+    assert "rebalancer topics create --update" in before["rounds"].remedy
+    assert [(one["created"], one["updated"]) for one in done.json["topics"]] == [(False, True)] * 5
+    assert set(TOPICS) <= ours.topics()
+    assert {finding.status for finding in ours.examined().values()} == {"ok"}
+
+
+def test_a_retention_that_was_lost_with_the_topic_is_named_and_mended(stock: PulsarCluster, tmp_path: Path) -> None:
+    ours = namespace(stock, "idle/lost", tmp_path)
+    ours.as_before("rounds")
+    eventually(lambda: "rounds" not in ours.topics(), LONG_S, "the topic of an older version is not deleted")
+    with closing(stock.client()) as client:
+        client.create_producer(f"persistent://{ours.name}/rounds").send(b"{}")
+
+    lost = ours.examined()["rounds"]
+    rebalancer("topics", "create", "--update", *ours.words())
+
+    assert (lost.status, "keeps no records" in lost.text) == ("fail", True)
+    assert "rebalancer topics create --update" in lost.remedy
+    assert ours.examined()["rounds"].status == "ok"
+
+
+def _earliest() -> object:
+    import pulsar
+
+    return pulsar.MessageId.earliest
