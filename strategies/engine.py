@@ -28,6 +28,7 @@ from strategies.model import (
     TelemetryRecord,
     Tombstone,
 )
+from strategies.outcomes import after_commands, learn_outcome, without_settled
 from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
@@ -241,7 +242,7 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
                 return state, Rejection(code, text, record)
             return replace(state, sweep_at_ms=record.ts, missing=dict(record.missing)), None
         case OutcomeReport():
-            return _learn_outcome(record, state, store), None
+            return learn_outcome(record, state, store), None
         case Policies():
             return replace(state, policies=record.snapshot), None
         case Note():
@@ -261,48 +262,14 @@ def _due(record: TelemetryRecord, state: ClusterState, now_ms: int, settings: Ro
     return None
 
 
-def _learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """A move that happened is judged on later reports only; one that did not happen frees its bundle again."""
-    outcome = record.outcome
-    move = state.in_flight.get(outcome.bundle)
-    if move is None or move.command_id != outcome.command_id:
-        return state
-    others = {bundle: other for bundle, other in state.in_flight.items() if bundle != outcome.bundle}
-    if outcome.status == "dry-run":
-        return replace(state, in_flight=others)
-    if outcome.status in ("refused", "failed", "expired"):
-        cooling = {bundle: since for bundle, since in state.cooling.items() if bundle != outcome.bundle}
-        return replace(state, in_flight=others, cooling=cooling)
-    destination = outcome.owner_after or move.destination
-    for name in (move.source, destination):
-        broker = store.get_broker(name) if name is not None else None
-        if broker is not None:
-            store.put_broker(replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts)))
-    return replace(state, in_flight={**others, outcome.bundle: replace(move, destination=destination)})
-
-
 def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """What moves or is split rests from now on; what is only advised does not."""
-    in_flight, cooling, advised = dict(state.in_flight), dict(state.cooling), dict(state.advised)
-    for command in result.commands:
-        if command.action == "throttle":
-            advised[command.bundle] = now_ms
-            continue
-        cooling[command.bundle] = now_ms
-        if command.action != "split":
-            load = result.loads[command.bundle]
-            in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
     return replace(
-        state,
+        after_commands(state, result, now_ms),
         round=result.round.round,
         round_at_ms=now_ms,
         live=len(result.round.brokers),
         reported=0,
-        in_flight=in_flight,
-        cooling=cooling,
         memory=result.memory.cluster,
-        spent=(*state.spent, *([] if result.spent is None else [result.spent])),
-        advised=advised,
     )
 
 
@@ -311,7 +278,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     under_way = _under_way(state, now_ms)
     cooling = {bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms}
-    return replace(
+    state = replace(
         state,
         # The outcome of a command that was not carried out in time comes after it has expired, and is to find what it ends.
         in_flight={bundle: move for bundle, move in state.in_flight.items() if bundle in under_way or bundle in cooling},
@@ -323,6 +290,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
         # A report of an older time than this is not believed anyhow.
         gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
     )
+    return without_settled(state, now_ms)
 
 
 def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:

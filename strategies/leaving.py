@@ -33,12 +33,13 @@ class LeavingRules:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The bundles that leave, why others that were picked stay, and what to remember."""
+    """The bundles that leave, why others that were picked stay, what to remember, and the throughput of each that leaves (bytes/s)."""
 
     kept: Mapping[str, Decision]
     skips: tuple[Skip, ...]
     memory: Memory
     rules: LeavingRules
+    throughputs: Mapping[str, float]
 
 
 def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: Destinations, rules: LeavingRules) -> Leaving:
@@ -51,7 +52,7 @@ def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: 
     memory = destinations.memory
     if rules.mode == "fixed":
         memory = _still_due(before, memory, shedding.decisions, gate.kept)
-    return Leaving(gate.kept, tuple(gate.skips), memory, rules)
+    return Leaving(gate.kept, tuple(gate.skips), memory, rules, gate.throughputs)
 
 
 @dataclass
@@ -63,6 +64,7 @@ class _Gate:
     rules: LeavingRules
     kept: dict[str, Decision] = field(default_factory=dict)
     skips: list[Skip] = field(default_factory=list)
+    throughputs: dict[str, float] = field(default_factory=dict)
 
     def decide(self, together: Sequence[Decision]) -> None:
         throughputs = [self._throughput(decision) for decision in together]
@@ -75,6 +77,7 @@ class _Gate:
         named = self._named(together)
         self.kept |= {decision.bundle: decision for decision in named}
         if named:
+            self.throughputs |= {one.bundle: throughput for one, throughput in zip(together, throughputs, strict=True)}
             self.rules.budget.spend(throughputs)
 
     def _named(self, together: Sequence[Decision]) -> list[Decision]:

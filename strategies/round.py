@@ -97,7 +97,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         version=rules.version,
     )
     kept = Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits))
-    return RoundResult(commands, record, kept, estimate.loads, leaving.rules.budget.spent)
+    return RoundResult(commands, record, kept, estimate.loads, leaving.rules.budget.spent, leaving.throughputs)
 
 
 @dataclass(frozen=True, slots=True)

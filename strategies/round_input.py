@@ -61,10 +61,14 @@ class RoundInput:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What came of a round: its commands, its record, what to remember, the load each moving bundle takes along, and what moved in all."""
+    """What came of a round: its commands, its record, what to remember, and what moved in all.
+
+    `loads`: the part (0–1) of its broker's traffic that each moving bundle takes along; `throughputs`: its part of the budget (bytes/s).
+    """
 
     commands: tuple[Command, ...]
     round: Round
     memory: Memory
     loads: Mapping[str, float]
     spent: Spent | None = None
+    throughputs: Mapping[str, float] = field(default_factory=dict)

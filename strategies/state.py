@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from strategies.beginning import Early
 from strategies.clock import Clock
@@ -34,6 +35,25 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """A command to move or split a bundle, without a verdict so far. `throughput`: its part of the budget (bytes/s); None for a split."""
+
+    command_id: str
+    issued_at_ms: int
+    expires_at_ms: int
+    throughput: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A command that a dry run has answered. `flight`: the move that it would have been; None for a split."""
+
+    bundle: str
+    order: Order
+    flight: InFlight | None
+
+
+@dataclass(frozen=True, slots=True)
 class Departed:
     """Averages of a bundle that left a broker, kept until the broker that took it reports. Rows as in `averages.BundleHistory.row`."""
 
@@ -59,6 +79,7 @@ class ClusterState:
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
     `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
     `policies`: newest snapshot as JSON text. `spent`: what rounds of the last hour moved. `advised`: bundle → when a limit was advised.
+    `orders`: bundle → the newest command about it; `rehearsed`: command id → what a dry run has answered.
     """
 
     clock: Clock | None = None
@@ -79,6 +100,8 @@ class ClusterState:
     policies: str | None = None
     spent: tuple[Spent, ...] = ()
     advised: Mapping[str, int] = field(default_factory=dict)
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    rehearsed: Mapping[str, Rehearsal] = field(default_factory=dict)
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -97,10 +120,13 @@ def from_bytes(data: bytes) -> ClusterState:
             f"the state was written in format {version}, this version reads format {STATE_VERSION}: "
             "start with a new checkpoint folder, or go on with the version that wrote it"
         )
+    in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
         clock=None if tree["clock"] is None else Clock(**tree["clock"]),
         early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
-        in_flight={bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()},
+        in_flight=in_flight,
+        orders=_orders(tree, in_flight),
+        rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
         memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
@@ -122,3 +148,14 @@ def from_bytes(data: bytes) -> ClusterState:
         },
         spent=tuple(Spent(**one) for one in tree["spent"]),
     )
+
+
+def _orders(tree: Mapping[str, Any], in_flight: Mapping[str, InFlight]) -> dict[str, Order]:
+    """A state of 0.1.0 names none: those of its moves under way, without their part of the budget."""
+    if "orders" in tree:
+        return {bundle: Order(**order) for bundle, order in tree["orders"].items()}
+    return {bundle: Order(move.command_id, move.issued_at_ms, move.expires_at_ms, 0.0) for bundle, move in in_flight.items()}
+
+
+def _rehearsal(tree: Mapping[str, Any]) -> Rehearsal:
+    return Rehearsal(tree["bundle"], Order(**tree["order"]), None if tree["flight"] is None else InFlight(**tree["flight"]))

@@ -27,8 +27,18 @@ def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
     return tuple(one for one in spent if one.ts > now_ms - HOUR_MS)
 
 
+def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
+    """What counts when one bundle with this throughput (bytes/s) of the round at `ts` turns out not to move."""
+    at = next((index for index, one in enumerate(spent) if one.ts == ts), None)
+    if at is None:
+        return tuple(spent)
+    # Without a bundle left nothing remains, not even the last bit of a difference.
+    left = Spent(ts, spent[at].bundles - 1, spent[at].throughput - (throughput if isfinite(throughput) else 0.0))
+    return (*spent[:at], *([left] if left.bundles > 0 else []), *spent[at + 1 :])
+
+
 class Budget:
-    """What is left to move in this round. Commands count when they are given, whatever becomes of them."""
+    """What is left to move in this round. Commands count when they are given, until a dry run answers them."""
 
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
         """`spent`: by earlier rounds."""

@@ -10,6 +10,7 @@
     idle-1  carries 200              of 10000
     at 3 idle-1 does not answer
     at 4 nobody executes
+    at 5 the executor is dry
     at 5 hot-1a carries 4000
     rounds 6
     ----
@@ -28,13 +29,13 @@ from string import ascii_lowercase
 
 from cli.settings.load import load
 from simulation.cluster import SimulatedCluster
-from simulation.executor import SimulatedExecutor
+from simulation.executor import REACTION_MS, SimulatedExecutor
 from simulation.loop import Answer, answer_of
 from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
 from simulation.telemetry import collection_pass, outcome_reports, to_record
 from strategies.describe import describe
 from strategies.engine import Engine, EngineSettings
-from strategies.model import Outcome, Policies
+from strategies.model import Command, Outcome, Policies
 from strategies.store import InMemoryStore
 
 RULER = "----"
@@ -57,6 +58,7 @@ class Scenario:
     owners: dict[str, str] = field(default_factory=dict)
     silent: dict[int, set[str]] = field(default_factory=dict)
     idle_executor: set[int] = field(default_factory=set)
+    dry_executor: set[int] = field(default_factory=set)
     carries: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
     rounds: int = 3
 
@@ -83,7 +85,15 @@ def play(scenario: Scenario) -> Iterator[str]:
         seen = collection_pass(cluster, scenario.silent.get(number, ()))
         answer = answer_of([event for one in (*outcome_reports(outcomes), *seen) for event in engine.fold(to_record(one), store)])
         yield from _print(answer)
-        outcomes = () if number in scenario.idle_executor else executor.apply(answer.commands, answer.round.ts)
+        if number in scenario.dry_executor:
+            outcomes = tuple(_dry(command, answer.round.ts) for command in answer.commands)
+        else:
+            outcomes = () if number in scenario.idle_executor else executor.apply(answer.commands, answer.round.ts)
+
+
+def _dry(command: Command, now_ms: int) -> Outcome:
+    ts = now_ms + REACTION_MS
+    return Outcome(command.id, command.cluster, command.bundle, "dry-run", None, command.source, None, 0, ts)
 
 
 def split_file(path: Path) -> tuple[str, str]:
@@ -121,6 +131,8 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
             scenario.rounds = int(count)
         case ["at", number, "nobody", "executes"]:
             scenario.idle_executor.add(int(number))
+        case ["at", number, "the", "executor", "is", "dry"]:
+            scenario.dry_executor.add(int(number))
         case ["at", number, broker, "does", "not", "answer"]:
             scenario.silent.setdefault(int(number), set()).add(broker)
         case ["at", number, bundle, "carries", rate]:

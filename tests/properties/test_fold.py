@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,6 +16,7 @@ from strategies.averages import unpack_history
 from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
 from strategies.engine import Engine, EngineSettings
 from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
+from strategies.outcomes import learn_outcome
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState, InMemoryStore
@@ -163,6 +164,32 @@ def test_a_bundle_is_commanded_at_most_once_per_cool_down_unless_its_move_came_t
                 resting[command.bundle] = command
 
 
+@given(any_settings, seeds, lengths)
+def test_a_dry_run_after_a_verdict_or_another_dry_run_changes_nothing(chosen: EngineSettings, seed: int, count: int) -> None:
+    told, again = InMemoryStore(), InMemoryStore()
+    for record in live(chosen, moves(seed, count)).records:
+        events = Engine(chosen).fold(record, told)
+        assert _published(Engine(chosen).fold(record, again)) == _published(events)
+        rejected = any(isinstance(event, Rejection) for event in events)
+        if isinstance(record, OutcomeReport) and again.get_cluster().early is None and not rejected:
+            state = again.get_cluster()
+            again.put_cluster(learn_outcome(dry(record), state, again))
+            assert again.get_cluster() == state
+
+
+@given(any_settings, seeds, lengths)
+def test_where_every_command_meets_a_dry_run_nothing_rests_is_under_way_or_spent(chosen: EngineSettings, seed: int, count: int) -> None:
+    store = InMemoryStore()
+    for record in live(chosen, moves(seed, count, wild_clocks=False)).records:
+        if isinstance(record, OutcomeReport):
+            continue
+        for command in _commands(Engine(chosen).fold(record, store)):
+            answer = Outcome(command.id, command.cluster, command.bundle, "dry-run", None, None, None, 0, command.issued_at_ms)
+            store.put_cluster(learn_outcome(OutcomeReport(command.cluster, command.issued_at_ms, answer), store.get_cluster(), store))
+        state = store.get_cluster()
+        assert (state.cooling, state.in_flight, state.orders, state.spent) == ({}, {}, {}, ())
+
+
 def test_the_stories_are_worth_telling() -> None:
     """Guards the other tests: many a story must have commands, rounds and rejections, or they would prove nothing."""
     seen: Counter[str] = Counter()
@@ -176,9 +203,13 @@ def test_the_stories_are_worth_telling() -> None:
     assert min(seen["Command"], seen["Round"], seen["Rejection"]) >= 15
 
 
+def dry(record: OutcomeReport) -> OutcomeReport:
+    return replace(record, outcome=replace(record.outcome, status="dry-run"))
+
+
 def _release(outcome: Outcome, resting: dict[str, Command]) -> None:
     command = resting.get(outcome.bundle)
-    if command is not None and command.id == outcome.command_id and outcome.status in ("refused", "failed", "expired"):
+    if command is not None and command.id == outcome.command_id and outcome.status in ("refused", "failed", "expired", "dry-run"):
         del resting[outcome.bundle]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,10 +14,15 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from sinks.encoding import encode_outcome_telemetry
 from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import WireLimits
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
 from sinks.signing import SigningSettings, signing_key
+from sinks.wire import decode_command
 from strategies.engine import EngineSettings
+from strategies.model import Outcome, OutcomeStatus
 from streaming.decode import ReadRows, decoding, packer, unpacking
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
@@ -168,6 +175,36 @@ def test_bad_records_leave_through_the_same_stream_and_no_trace_in_the_state(wor
     }
     assert decided.brokers() == ["b0:8080", "b1:8080", "b2:8080"]
     assert len(decided.published["rejected"]) == 2
+
+
+@pytest.mark.parametrize("statuses", [["dry-run"], ["dry-run", "applied"], ["refused", "dry-run", "applied", "dry-run"]])
+@pytest.mark.parametrize(("size", "most_bytes"), [(1, LARGE), (7, 0), (1000, 0)])
+def test_outcomes_of_dry_runs_give_the_bytes_of_the_plain_loop(
+    workshop: Workshop, size: int, most_bytes: int, statuses: list[OutcomeStatus]
+) -> None:
+    workshop.put(answered(uneven(12), eager(), statuses))
+    decided, records = Decided(eager(), most_bytes=most_bytes), records_of(workshop)
+    for start in range(0, len(records), size):
+        decided.batch(records[start : start + size])
+    expected = workshop.expected(eager())
+    assert len(expected["commands"]) > 3
+    assert decided.published == expected
+
+
+def answered(lines: Sequence[bytes], engine: EngineSettings, statuses: Sequence[OutcomeStatus]) -> list[bytes]:
+    """The log with an outcome right after every command, by turns."""
+    loop, log, turn = PlainLoop(engine), list[bytes](), cycle(statuses)
+    waiting = deque(lines)
+    while waiting:
+        log.append(waiting.popleft())
+        commands = [decode_command(row.value) for row in loop.feed(Position("t", 0, len(log)), log[-1]) if row.kind == "commands"]
+        answers = [
+            Outcome(one.id, one.cluster, one.bundle, status, None, None, None, 0, one.issued_at_ms)
+            for one in commands
+            for status in (next(turn), next(turn))
+        ]
+        waiting.extendleft(encode_outcome_telemetry(one) for one in reversed(answers))
+    return log
 
 
 def test_state_is_kept_per_broker(workshop: Workshop) -> None:

@@ -12,7 +12,7 @@ from strategies.clock import Clock
 from strategies.errors import StateVersionError
 from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
-from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, from_bytes, to_bytes
+from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, Order, Rehearsal, from_bytes, to_bytes
 from tests.unit.telemetry_builders import T0, outcome, report, sweep
 
 
@@ -71,6 +71,11 @@ def full_state() -> ClusterState:
         missing={"x:1": "timed out"},
         memory=ClusterMemory(2, {"p": "a:1"}, {"scores": 32}),
         policies="{}",
+        orders={"b": Order("id", 1, 2, 3.5), "s": Order("split", 1, 2, None)},
+        rehearsed={
+            "dry": Rehearsal("r", Order("dry", 1, 2, 0.0), InFlight("dry", "a:1", "b:1", 1, 2, 0.25)),
+            "t": Rehearsal("t", Order("t", 1, 2, None), None),
+        },
     )
 
 

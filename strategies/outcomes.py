@@ -1,0 +1,118 @@
+"""What an outcome changes in a cluster's state: whether a bundle rests, which moves are under way, what the hour's budget has left.
+
+A dry run frees its bundle at once and gives its part of the budget back. Another executor may carry the same command out all the same, so
+a dry run is kept until nothing more can come of it, and a real verdict counts, whichever of the two comes first (decision record 0028).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from strategies.limits.budget import Spent, given_back
+from strategies.model import Command, Outcome, OutcomeReport
+from strategies.round_input import RoundResult
+from strategies.state import ClusterState, InFlight, Order, Rehearsal
+from strategies.store import StateStore
+
+_T = TypeVar("_T")
+
+
+def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
+    """A move that happened is judged on later reports only; one that did not happen frees its bundle again."""
+    outcome = record.outcome
+    if outcome.status == "dry-run":
+        return _rehearsed(outcome, state)
+    state = _answered(outcome, _carried_out_after_all(outcome, state))
+    move = state.in_flight.get(outcome.bundle)
+    if move is None or move.command_id != outcome.command_id:
+        return state
+    if outcome.status in ("refused", "failed", "expired"):
+        return replace(state, in_flight=_without(outcome.bundle, state.in_flight), cooling=_without(outcome.bundle, state.cooling))
+    destination = outcome.owner_after or move.destination
+    for name in (move.source, destination):
+        broker = store.get_broker(name) if name is not None else None
+        if broker is not None:
+            store.put_broker(replace(broker, judged_after_ms=max(broker.judged_after_ms, outcome.ts)))
+    others = _without(outcome.bundle, state.in_flight)
+    return replace(state, in_flight={**others, outcome.bundle: replace(move, destination=destination)})
+
+
+def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
+    """What moves or is split rests from now on; what is only advised does not."""
+    in_flight, cooling, advised, orders = dict(state.in_flight), dict(state.cooling), dict(state.advised), dict(state.orders)
+    for command in result.commands:
+        if command.action == "throttle":
+            advised[command.bundle] = now_ms
+            continue
+        cooling[command.bundle] = now_ms
+        orders[command.bundle] = _order(command, result, now_ms)
+        if command.action != "split":
+            load = result.loads[command.bundle]
+            in_flight[command.bundle] = InFlight(command.id, command.source, command.destination, now_ms, command.expires_at_ms, load)
+    spent = (*state.spent, *([] if result.spent is None else [result.spent]))
+    return replace(state, in_flight=in_flight, cooling=cooling, advised=advised, orders=orders, spent=spent)
+
+
+def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
+    """Forgets orders of bundles that rest no longer, and dry runs of commands that no executor can have begun in time any more."""
+    orders = {bundle: order for bundle, order in state.orders.items() if bundle in state.cooling or bundle in state.in_flight}
+    rehearsed = {id_: one for id_, one in state.rehearsed.items() if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms}
+    return replace(state, orders=orders, rehearsed=rehearsed)
+
+
+def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
+    throughput = None if command.action == "split" else result.throughputs[command.bundle]
+    return Order(command.id, now_ms, command.expires_at_ms, throughput)
+
+
+def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
+    """As if the command had not been given, unless it has a verdict or a report shows that its bundle has left."""
+    bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
+    if order is None or order.command_id != outcome.command_id:
+        return state
+    flight = None
+    if order.throughput is not None:
+        flight = state.in_flight.get(bundle)
+        if flight is None or flight.command_id != order.command_id or flight.left:
+            return state
+        state = replace(state, spent=given_back(state.spent, order.issued_at_ms, order.throughput))
+        state = replace(state, in_flight=_without(bundle, state.in_flight))
+    return replace(
+        state,
+        cooling=_without(bundle, state.cooling),
+        orders=_without(bundle, state.orders),
+        rehearsed={**state.rehearsed, order.command_id: Rehearsal(bundle, order, flight)},
+    )
+
+
+def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterState:
+    """Another executor acted on a command that one without `--apply` has answered: as if that one had said nothing.
+
+    A newer command for the same bundle can only be refused now, which must not free what has just moved.
+    """
+    done = state.rehearsed.get(outcome.command_id)
+    if done is None or done.bundle != outcome.bundle or outcome.status not in ("applied", "already-done"):
+        return state
+    if done.flight is not None:
+        again = Spent(done.order.issued_at_ms, 1, done.order.throughput or 0.0)
+        state = replace(state, in_flight={**state.in_flight, done.bundle: done.flight}, spent=(*state.spent, again))
+    return replace(
+        state,
+        cooling={**state.cooling, done.bundle: max(done.order.issued_at_ms, state.cooling.get(done.bundle, 0))},
+        orders=_without(done.bundle, state.orders),
+        rehearsed=_without(outcome.command_id, state.rehearsed),
+    )
+
+
+def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
+    """A command with a verdict has nothing left for a dry run to free."""
+    order = state.orders.get(outcome.bundle)
+    if order is None or order.command_id != outcome.command_id:
+        return state
+    return replace(state, orders=_without(outcome.bundle, state.orders))
+
+
+def _without(key: str, entries: Mapping[str, _T]) -> dict[str, _T]:
+    return {other: value for other, value in entries.items() if other != key}

@@ -1,0 +1,203 @@
+"""A dry run changes nothing: the bundles that it answered are free for the next round, and nothing of what they would have done counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strategies.engine import Engine, EngineSettings
+from strategies.filters.pipeline import FilterSettings
+from strategies.limits.settings import LimitSettings
+from strategies.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
+from strategies.settings import Mode
+from strategies.shedding.overload_rule import OverloadSettings
+from strategies.splitting.limits import SplitSettings
+from strategies.state import ClusterState, from_bytes, to_bytes
+from strategies.store import InMemoryStore
+from tests.unit.telemetry_builders import bundle, fold_all, outcome, report, sweep
+from tests.unit.test_round_stories import with_topics
+
+HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}
+MODES: tuple[Mode, ...] = ("fixed", "parity")
+
+
+class Cluster:
+    """A hot broker and a cold one, an engine, and what it has published."""
+
+    def __init__(self, mode: Mode = "fixed", limits: LimitSettings = LimitSettings(), splits: bool = False) -> None:
+        filters, splitting = FilterSettings(distribute_evenly=False), SplitSettings(enabled=splits)
+        shedding = OverloadSettings(threshold_percent=99.0 if splits else 85.0)
+        self.engine = Engine(EngineSettings("overload", mode, shedding, filters=filters, limits=limits, splitting=splitting))
+        self.store, self.events, self.minute, self.topics = InMemoryStore(), list[Event](), -1, 5000 if splits else 1
+
+    def round(self, hot: dict[str, float] | None = None, cold: dict[str, float] | None = None) -> list[Command]:
+        """The next pass a minute later; the commands of the round that it closes."""
+        self.minute += 1
+        start, jitter = self.minute * 60, self.minute / 100
+        seen: list[TelemetryRecord] = [
+            report("hot:1", start + 1, 90.0 + jitter, HEAVY if hot is None else hot),
+            report("cold:1", start + 2, 10.0 + jitter, cold or {bundle(4, "t/of-cold"): 1.0}),
+            sweep(start + 4, "hot:1", "cold:1"),
+        ]
+        return self.fold(*with_topics(self.topics, seen))
+
+    def answer(self, command: Command, *statuses: OutcomeStatus, seconds: float = 10) -> None:
+        owner = command.destination
+        self.fold(*(outcome(command.id, command.bundle, self.minute * 60 + seconds, one, owner) for one in statuses))
+
+    def fold(self, *records: TelemetryRecord) -> list[Command]:
+        events = fold_all(self.engine, records, self.store)
+        self.events += events
+        return [event for event in events if isinstance(event, Command) and event.action != "throttle"]
+
+    @property
+    def state(self) -> ClusterState:
+        return self.store.get_cluster()
+
+    @property
+    def last(self) -> Round:
+        return [event for event in self.events if isinstance(event, Round)][-1]
+
+
+def names(commands: list[Command]) -> list[str]:
+    return [one.bundle for one in commands]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_next_round_commands_the_same_bundles_again_round_after_round(mode: Mode) -> None:
+    cluster = Cluster(mode)
+    first = cluster.round()
+    for _ in range(4):
+        for command in first:
+            cluster.answer(command, "dry-run")
+        again = cluster.round()
+        assert names(again) == names(first) != []
+        assert {one.id for one in again}.isdisjoint(one.id for one in first)
+        first = again
+
+
+def test_it_does_not_count_as_done_and_the_figures_are_those_of_the_reports() -> None:
+    cluster = Cluster()
+    for command in cluster.round():
+        cluster.answer(command, "dry-run")
+    cluster.round()
+    assert cluster.last.usage["hot:1"] == pytest.approx(0.9001)
+    assert not any(broker.judged_after_ms > broker.sampled_at_ms for broker in cluster.store.brokers())
+
+
+@pytest.mark.parametrize("limits", [LimitSettings(moves_per_hour=1), LimitSettings(moved_mib_per_hour=210.0)])
+def test_the_budget_of_the_hour_is_given_back(limits: LimitSettings) -> None:
+    cluster = Cluster(limits=limits)
+    for _ in range(5):
+        (command,) = cluster.round()
+        assert cluster.state.spent
+        cluster.answer(command, "dry-run")
+        assert cluster.state.spent == ()
+
+
+def test_only_the_answered_part_of_a_rounds_budget_is_given_back() -> None:
+    cluster = Cluster()
+    small = {bundle(index): 2.0 + index / 100 for index in range(60)}
+    first, second, *_ = given = cluster.round(small)
+    before = cluster.state.spent[0]
+    cluster.answer(first, "dry-run")
+    cluster.answer(second, "applied")
+    (after,) = cluster.state.spent
+    assert (before.bundles, after.bundles) == (len(given), len(given) - 1)
+    assert before.throughput - after.throughput == pytest.approx(small[first.bundle] * 2**20)
+
+
+def test_a_split_that_was_only_a_dry_run_frees_its_bundle_too() -> None:
+    cluster = Cluster(splits=True)
+    first = cluster.round()
+    assert {one.action for one in first} == {"split"}
+    for command in first:
+        cluster.answer(command, "dry-run")
+    assert names(cluster.round()) == names(first)
+
+
+@pytest.mark.parametrize("verdict", ["applied", "already-done"])
+def test_beside_an_executor_that_acts_its_word_counts_whichever_comes_first(verdict: OutcomeStatus) -> None:
+    alone, dry_first, dry_last = Cluster(), Cluster(), Cluster()
+    for cluster, statuses in ((alone, [verdict]), (dry_first, ["dry-run", verdict]), (dry_last, [verdict, "dry-run", "dry-run"])):
+        for command in cluster.round():
+            cluster.answer(command, *statuses)
+        assert (cluster.state.cooling, cluster.state.in_flight) == (alone.state.cooling, alone.state.in_flight)
+        assert sum(one.bundles for one in cluster.state.spent) == len(alone.state.cooling)
+    cooling = set(alone.state.cooling)
+    assert cooling
+    assert all(cooling.isdisjoint(names(cluster.round())) for cluster in (alone, dry_first, dry_last))
+
+
+def test_a_slow_executor_that_acted_after_the_next_round_keeps_the_bundle_at_rest() -> None:
+    """The newer command finds the bundle gone and is refused, which must not free what has just moved."""
+    cluster = Cluster()
+    (first,) = cluster.round()
+    cluster.answer(first, "dry-run")
+    (second,) = cluster.round()
+    cluster.answer(first, "applied")
+    cluster.answer(second, "refused", "dry-run")
+    moved = {first.bundle: HEAVY[first.bundle]}
+    assert first.bundle in cluster.state.cooling
+    cluster.round({key: value for key, value in HEAVY.items() if key != first.bundle}, moved)
+    assert first.bundle in cluster.state.cooling
+    assert first.bundle not in cluster.state.in_flight
+
+
+def test_a_bundle_that_reports_show_elsewhere_was_moved_whatever_a_late_dry_run_says() -> None:
+    cluster = Cluster()
+    (first,) = cluster.round()
+    cluster.round({bundle(1): 190.0, bundle(2): 150.0}, {bundle(0): 200.0})
+    cluster.answer(first, "dry-run")
+    assert first.bundle in cluster.state.cooling
+
+
+@pytest.mark.parametrize("seconds", [90, 250, 600])
+def test_a_late_one_frees_its_bundle_as_well(seconds: float) -> None:
+    cluster = Cluster()
+    (first,) = cluster.round()
+    while cluster.minute * 60 < seconds:
+        others = cluster.round()
+        assert first.bundle not in names(others)
+        for other in others:
+            cluster.answer(other, "dry-run")
+    cluster.answer(first, "dry-run")
+    assert first.bundle not in cluster.state.cooling
+    assert first.bundle in names(cluster.round())
+
+
+def test_an_unknown_one_and_one_of_an_older_command_change_nothing() -> None:
+    cluster = Cluster()
+    (first,) = cluster.round()
+    cluster.answer(first, "dry-run")
+    (second,) = cluster.round()
+    before = cluster.state
+    cluster.answer(first, "dry-run")
+    cluster.answer(replace(second, id="nobody's"), "dry-run")
+    assert replace(cluster.state, clock=before.clock) == before
+    assert second.bundle in before.cooling
+
+
+def test_what_a_dry_run_answered_is_forgotten_when_no_executor_can_act_on_it_any_more() -> None:
+    cluster = Cluster()
+    for _ in range(40):
+        for command in cluster.round():
+            cluster.answer(command, "dry-run")
+    assert 0 < len(cluster.state.rehearsed) <= 11
+    for _ in range(12):
+        cluster.round({}, None)
+    assert cluster.state.rehearsed == {}
+
+
+def test_a_state_that_an_earlier_version_kept_goes_on() -> None:
+    """It names neither orders nor rehearsals."""
+    cluster = Cluster()
+    (first,) = cluster.round()
+    state = cluster.state
+    kept = to_bytes(replace(state, orders={}, rehearsed={}))
+    older = kept.replace(b',"orders":{},"rehearsed":{}', b"")
+    assert older != kept
+    cluster.store.put_cluster(from_bytes(older))
+    cluster.answer(first, "dry-run")
+    assert first.bundle in names(cluster.round())
