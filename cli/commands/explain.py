@@ -1,19 +1,22 @@
-"""`rebalancer explain`: why a command was given, or why a broker, bundle or round was left alone."""
+"""`rebalancer explain`: why a command was given and what became of it, or why a broker, bundle or round was left alone."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cli import console, options
-from cli.explain.history import History, read_history
+from cli.explain.history import History, is_there, read_history, values_of, with_outcomes
+from cli.explain.owners import owners_in
 from cli.explain.sentences import broker_lines, bundle_lines, explain
-from cli.explain.subject import Subject, UnknownSubject, find
-from sinks.encoding import encode_command, encode_round
+from cli.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
+from sinks.encoding import encode_command, encode_outcome, encode_round
 from sinks.topics import NO_SECURITY, TopicAccess
+from strategies.errors import SinkError
 from strategies.model import Command, Round
 
 app = typer.Typer()
@@ -21,49 +24,88 @@ app = typer.Typer()
 
 @app.command("explain")
 def explain_command(
-    word: Annotated[str, typer.Argument(metavar="SUBJECT", help="A command id, a bundle, a broker (host:port) or a round's number.")],
+    word: Annotated[str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")] = LATEST,
     *,
     folder: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Folder that replay --out or demo wrote.")] = None,
     rounds: Annotated[str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")] = None,
     commands: Annotated[str | None, typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI.")] = None,
+    outcomes: Annotated[str | None, typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI.")] = None,
+    telemetry: Annotated[str | None, typer.Option(metavar="SOURCE", help="Load reports: for bundles that no round names.")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="This epoch instead of the newest that knows the subject.")] = None,
     last: Annotated[int, typer.Option(metavar="N", min=1, help="Of a broker or bundle, show the newest N rounds.")] = 10,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say why a command was given, or why a broker, bundle or round was left alone.
+    """Say why a command was given and what became of it, or why a broker, bundle or round was left alone.
 
-    Reads the topics that the settings name, or what --from, --rounds and --commands say instead.
+    Without a SUBJECT, the newest round. Reads the topics that the settings name, or what --from, --rounds, --commands and --outcomes say
+    instead.
     """
-    rounds, commands = _sources(folder, rounds, commands, config, overrides)
-    whole = read_history(rounds, commands, _access(rounds, commands, config, overrides))
+    sources = _sources(_Sources(rounds, commands, outcomes, telemetry), folder, config, overrides)
+    access = _access(sources, config, overrides)
+    whole = _read(sources, access, named=outcomes is not None)
     for line in whole.skipped:
         console.progress(f"warning: {line}")
     history = _of_cluster(whole, cluster)
-    subject = find(word, history)
+    located = locate(word, history, epoch, lambda: _owners(sources, access, cluster))
     if as_json:
-        console.print_json("explanation", 1, _as_json(subject, history))
+        console.print_json("explanation", 1, _as_json(located))
         return
-    for line in explain(subject, history, last):
+    for line in _lines(located, last):
         print(line)
 
 
-def _sources(
-    folder: Path | None, rounds: str | None, commands: str | None, config: Path | None, overrides: list[str] | None
-) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    rounds: str | None
+    commands: str | None
+    outcomes: str | None
+    telemetry: str | None
+
+
+def _sources(given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None) -> _Sources:
+    """What is not named comes from the folder or, unless rounds and commands are both named, from the settings."""
     if folder is not None:
-        return rounds or str(folder), commands or str(folder)
-    if rounds is not None and commands is not None:
-        return rounds, commands
+        place = str(folder)
+        return _Sources(given.rounds or place, given.commands or place, given.outcomes or place, given.telemetry or place)
+    if given.rounds is not None and given.commands is not None:
+        return given
     topics = options.settings(config, overrides).job.topics
-    return rounds or topics.rounds, commands or topics.commands
+    return _Sources(
+        given.rounds or topics.rounds,
+        given.commands or topics.commands,
+        given.outcomes or topics.outcomes,
+        given.telemetry or topics.telemetry,
+    )
 
 
-def _access(rounds: str, commands: str, config: Path | None, overrides: list[str] | None) -> TopicAccess:
+def _access(sources: _Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
     """Settings are looked at only where they are needed: files explain themselves."""
-    on_servers = any("://" in source and not source.startswith("file:") for source in (rounds, commands))
+    named = (sources.rounds, sources.commands, sources.outcomes, sources.telemetry)
+    on_servers = any("://" in source and not source.startswith("file:") for source in named if source is not None)
     return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
+
+
+def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> History:
+    """Outcomes are shown where there are any; only a source that was `named` for them has to be there."""
+    history = read_history(str(sources.rounds), str(sources.commands), access)
+    if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
+        return history
+    try:
+        return with_outcomes(history, sources.outcomes, access)
+    except SinkError as error:
+        if named:
+            raise
+        console.progress(f"warning: outcomes are not shown: {error}")
+        return history
+
+
+def _owners(sources: _Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
+    if sources.telemetry is None or not is_there("telemetry", sources.telemetry):
+        return {}
+    return owners_in(values_of("telemetry", sources.telemetry, access), cluster)
 
 
 def _of_cluster(history: History, cluster: str | None) -> History:
@@ -74,14 +116,33 @@ def _of_cluster(history: History, cluster: str | None) -> History:
     return history.of(cluster)
 
 
-def _as_json(subject: Subject, history: History) -> dict[str, Any]:
+def _lines(located: Located, last: int) -> list[str]:
+    subject = located.subject
+    note = [subject.note] if subject.note else []
+    older = ", ".join(str(epoch) for epoch in located.elsewhere)
+    more = [f"epoch {older} has it too; --epoch N shows it"] if older else []
+    if located.owner is None:
+        return [*note, *explain(subject, located.history, last), *more]
+    about = explain(Subject("broker", located.owner), located.history, last)
+    return [*note, f"bundle {subject.name}", f"  no round mentions it; it was on {located.owner} when that last reported", *about]
+
+
+def _as_json(located: Located) -> dict[str, Any]:
     """The records that mention the subject, as they stand on the topics."""
-    rounds = [one for one in history.rounds if _mentions(one, subject, history)]
-    commands = [one for one in history.commands if _is_about(one, subject)]
+    subject, history = located.subject, located.history
+    if subject.kind == "latest":
+        rounds = list({one.cluster: one for one in history.rounds}.values())
+        ids = {name for one in rounds for name in one.commands}
+        commands = [one for one in history.commands if one.id in ids]
+    else:
+        rounds = [one for one in history.rounds if _mentions(one, subject, history)]
+        commands = [one for one in history.commands if _is_about(one, subject)]
     return {
         "subject": {"kind": subject.kind, "name": subject.name},
+        "owner": located.owner,
         "rounds": [json.loads(encode_round(one)) for one in rounds],
         "commands": [json.loads(encode_command(one)) for one in commands],
+        "outcomes": [json.loads(encode_outcome(answer)) for one in commands for answer in history.outcomes_of(one.id)],
     }
 
 
@@ -92,9 +153,9 @@ def _mentions(done: Round, subject: Subject, history: History) -> bool:
         case "command":
             return subject.name in done.commands
         case "broker":
-            return bool(broker_lines(subject.name, done, ()))
-        case "bundle":
-            return bool(bundle_lines(subject.name, done, history.commands_of(done)))
+            return bool(broker_lines(subject.name, done, history))
+        case _:
+            return bool(bundle_lines(subject.name, done, history))
 
 
 def _is_about(command: Command, subject: Subject) -> bool:
@@ -105,5 +166,5 @@ def _is_about(command: Command, subject: Subject) -> bool:
             return command.id == subject.name
         case "broker":
             return subject.name in (command.source, command.destination)
-        case "bundle":
+        case _:
             return command.bundle == subject.name

@@ -1,8 +1,8 @@
-"""All rounds and commands of a topic, a file, or the folder of a replay; what was published twice counts once."""
+"""All rounds, commands and outcomes of a topic, a file, or the folder of a replay; what was published twice counts once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,15 +10,15 @@ from typing import Literal, TypeVar
 
 from cli.recording import topic_records
 from cli.replay.plain import of_recording
-from sinks.readable import Skipped, readable
+from sinks.readable import Placed, Skipped, readable
 from sinks.segments import segments
 from sinks.topic_uri import file_topic_uri, parse_topic
-from sinks.topics import NO_SECURITY, TopicAccess
-from sinks.wire import decode_command, decode_round
+from sinks.topics import NO_SECURITY, TopicAccess, TopicRecord
+from sinks.wire import decode_command, decode_outcome, decode_round
 from strategies.errors import SettingsError, SinkError
-from strategies.model import Command, Round
+from strategies.model import Command, Outcome, Round
 
-Kind = Literal["commands", "rounds"]
+Kind = Literal["commands", "rounds", "outcomes", "telemetry"]
 T = TypeVar("T")
 
 
@@ -30,14 +30,33 @@ class History:
     commands: tuple[Command, ...]
     #: One line per kind of record that was skipped: how many, where, why.
     skipped: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    #: Whether outcomes could be read at all: a replay's folder holds none.
+    has_outcomes: bool = False
 
     def of(self, cluster: str) -> History:
         """The part of one cluster."""
-        return replace(
-            self,
-            rounds=tuple(one for one in self.rounds if one.cluster == cluster),
-            commands=tuple(one for one in self.commands if one.cluster == cluster),
-        )
+        return self._part(lambda one: one.cluster == cluster)
+
+    def of_epoch(self, epoch: int) -> History:
+        """The part of one epoch of every cluster."""
+        return self._part(lambda one: one.epoch == epoch)
+
+    def generations(self) -> list[History]:
+        """The newest epoch of every cluster, then the one before, and so on."""
+        found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
+        count = max((len(epochs) for _, epochs in found), default=0)
+        by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
+        return [self._part(lambda one, epochs=epochs: epochs.get(one.cluster) == one.epoch) for epochs in by_age]  # type: ignore[misc]
+
+    @property
+    def epochs(self) -> list[int]:
+        """Ascending."""
+        return sorted({one.epoch for one in self.rounds} | {one.epoch for one in self.commands})
+
+    def _part(self, belongs: Callable[[Round | Command], bool]) -> History:
+        rounds = tuple(one for one in self.rounds if belongs(one))
+        return replace(self, rounds=rounds, commands=tuple(one for one in self.commands if belongs(one)))
 
     @property
     def clusters(self) -> list[str]:
@@ -52,6 +71,22 @@ class History:
         key = (command.cluster, command.epoch, command.round)
         return next((one for one in self.rounds if (one.cluster, one.epoch, one.round) == key), None)
 
+    def outcomes_of(self, command_id: str) -> tuple[Outcome, ...]:
+        """All different outcomes of a command, in the order of publication."""
+        return tuple(self._answers.get(command_id, ()))
+
+    @cached_property
+    def last_ms(self) -> int:
+        """The newest time that any record names; 0 if there is none."""
+        return max([*(one.ts for one in self.rounds), *(one.ts for one in self.outcomes)], default=0)
+
+    @cached_property
+    def _answers(self) -> dict[str, list[Outcome]]:
+        found: dict[str, list[Outcome]] = {}
+        for one in self.outcomes:
+            found.setdefault(one.command_id, []).append(one)
+        return found
+
     @cached_property
     def _by_id(self) -> dict[str, Command]:
         return {command.id: command for command in self.commands}
@@ -65,19 +100,42 @@ def read_history(rounds: str, commands: str, access: TopicAccess = NO_SECURITY) 
     not_rounds, not_commands = Skipped(_located("rounds", rounds), "round"), Skipped(_located("commands", commands), "command")
     by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded(decode_round, access, not_rounds)}
     by_id = {one.id: one for one in _decoded(decode_command, access, not_commands)}
-    return History(tuple(by_number.values()), tuple(by_id.values()), (*not_rounds.lines(), *not_commands.lines()))
+    return History(tuple(by_number.values()), tuple(by_id.values()), skipped=(*not_rounds.lines(), *not_commands.lines()))
+
+
+def with_outcomes(history: History, source: str, access: TopicAccess = NO_SECURITY) -> History:
+    """The same with what became of the commands, from a source like the others; of equal outcomes the first counts."""
+    no_outcomes = Skipped(_located("outcomes", source), "outcome")
+    found = dict.fromkeys(_decoded(decode_outcome, access, no_outcomes))
+    return replace(history, outcomes=tuple(found), has_outcomes=True, skipped=(*history.skipped, *no_outcomes.lines()))
+
+
+def is_there(kind: Kind, source: str) -> bool:
+    """Whether a source holds records of a kind, as far as can be seen without asking a server."""
+    if "://" in source:
+        topic = parse_topic(source)
+        return topic.scheme != "file" or topic.folder.is_dir()
+    path = Path(source)
+    return path.is_file() or (path / f"{kind}.jsonl").is_file() or (path / kind).is_dir() or (path.is_dir() and bool(segments(path)))
+
+
+def values_of(kind: Kind, source: str, access: TopicAccess = NO_SECURITY) -> Iterable[bytes]:
+    """The records of a source as they are. Raises SettingsError, SinkError."""
+    return (record.value for record in _records(_located(kind, source), access))
 
 
 def _decoded(decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped) -> Iterator[T]:
     """What a topic or file holds. Raises SinkError for a file with records of another kind only: another file was meant."""
     found = False
-    on_topic = "://" in skipped.source
-    records = topic_records(skipped.source, access) if on_topic else of_recording(skipped.source)
-    for _, record in readable(records, decode, skipped):
+    for _, record in readable(_records(skipped.source, access), decode, skipped):
         found = True
         yield record
-    if skipped.count and not found and not on_topic:
+    if skipped.count and not found and "://" not in skipped.source:
         raise SinkError(f"{skipped.lines()[0]} It holds no {skipped.kind} at all; name another file.")
+
+
+def _records(source: str, access: TopicAccess) -> Iterable[Placed | TopicRecord]:
+    return topic_records(source, access) if "://" in source else of_recording(source)
 
 
 def _located(kind: Kind, source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from cli.explain.answers import in_short, verdict_counts, verdict_words, why_missing
 from cli.explain.history import History
 from cli.explain.subject import Subject
 from strategies.describe import describe_skip
@@ -24,18 +25,22 @@ def explain(subject: Subject, history: History, last: int) -> list[str]:
     match subject.kind:
         case "command":
             found = next(command for command in history.commands if command.id == subject.name)
-            return command_lines(found, history.round_of(found))
+            return command_lines(found, history)
         case "round":
             rounds = [one for one in history.rounds if one.round == int(subject.name)]
-            return [line for one in rounds for line in round_lines(one, history.commands_of(one))]
+            return [line for one in rounds for line in round_lines(one, history)]
+        case "latest":
+            newest = {one.cluster: one for one in history.rounds}
+            return [line for one in newest.values() for line in round_lines(one, history)]
         case "broker" | "bundle":
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
-            about = [(one, lines_of(subject.name, one, history.commands_of(one))) for one in history.rounds]
+            about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]
             return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
 
 
-def command_lines(command: Command, done: Round | None) -> list[str]:
-    """What it does, who decided it when, why, and what should come of it."""
+def command_lines(command: Command, history: History) -> list[str]:
+    """What it does, who decided it when, why, what should come of it, and what came of it."""
+    done = history.round_of(command)
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch {command.epoch}",
         f"  what: {_instruction(command)}",
@@ -45,48 +50,83 @@ def command_lines(command: Command, done: Round | None) -> list[str]:
         *_figures(command.evidence),
         *_figures(command.limits or {}, "limits"),
         *_expected(command),
+        *(f"  {line}" for line in outcome_lines(command, history)),
     ]
 
 
-def round_lines(done: Round, commands: Sequence[Command]) -> list[str]:
-    """What the round saw, what it commanded, what it left alone and why."""
+def round_lines(done: Round, history: History) -> list[str]:
+    """What the round saw, what it commanded, what became of that, what it left alone and why."""
+    commands = history.commands_of(done)
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
         f"  closed because {_CLOSED_BY[done.closed_by]}; decided by {done.strategy} {done.version}",
         f"  spread {points(done.spread.range)} points before, {points(done.spread_after.range)} expected after the commands",
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
-        *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group)),
-        *(f"  command {one.id}: {_instruction(one)}, because {one.text}" for one in commands if one not in _moves(commands)),
+        *(line for group in _by_pair(_moves(commands)) for line in _pair_lines(group, history)),
+        *(
+            f"  command {one.id}: {_instruction(one)}, because {one.text}{verdict_words(one, history)}"
+            for one in commands
+            if one not in _moves(commands)
+        ),
         *(f"  command {name}: its record is not at hand" for name in _missing(done, commands)),
         *(f"  {describe_skip(skip)}" for skip in done.skips),
     ]
 
 
-def broker_lines(broker: str, done: Round, commands: Sequence[Command]) -> list[str]:
+def broker_lines(broker: str, done: Round, history: History) -> list[str]:
     """What one round decided about a broker and its bundles; empty if the round did not know it."""
+    commands = history.commands_of(done)
     if broker in done.stale:
         return [f"was left out: {done.stale[broker]}"]
     if broker not in done.brokers:
         return [f"was left out: {skip.text} [{skip.code}]" for skip in done.skips if skip.subject == "broker" and broker in skip.names]
     moves, others = _moves(commands), [one for one in commands if one.source == broker and one not in _moves(commands)]
-    gave = [f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}" for group in _by_pair(moves, source=broker)]
-    gave += [f"{_instruction(one)}, because {one.text}" for one in others]
-    took = [f"takes {_goods(group)} from {group[0].source}, because {group[0].text}" for group in _by_pair(moves, destination=broker)]
+    gave = [
+        f"gives {_goods(group)} to {_destination(group[0])}, because {group[0].text}{verdict_counts(group, history)}"
+        for group in _by_pair(moves, source=broker)
+    ]
+    gave += [f"{_instruction(one)}, because {one.text}{verdict_words(one, history)}" for one in others]
+    took = [
+        f"takes {_goods(group)} from {group[0].source}, because {group[0].text}{verdict_counts(group, history)}"
+        for group in _by_pair(moves, destination=broker)
+    ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
     decided = [*gave, *took, *left] or ["nothing was decided about it"]
     return [f"usage {_usage(broker, done)}", *decided]
 
 
-def bundle_lines(bundle: str, done: Round, commands: Sequence[Command]) -> list[str]:
+def bundle_lines(bundle: str, done: Round, history: History) -> list[str]:
     """What one round decided about a bundle; empty if it does not mention it."""
-    moved = [f"command {one.id}: {_instruction(one)}, because {one.text}" for one in commands if one.bundle == bundle]
+    commands = [one for one in history.commands_of(done) if one.bundle == bundle]
+    moved = [line for one in commands for line in _bundle_command_lines(one, history)]
     left = [
-        f"left alone on {skip.broker or 'its broker'}: {skip.text} [{skip.code}]"
+        f"left alone on {skip.broker or 'its broker'}: {skip.text} [{skip.code}]{_resting_since(bundle, skip, done, history)}"
         for skip in done.skips
         if skip.subject == "bundle" and bundle in skip.names
     ]
     return [*moved, *left]
+
+
+def _bundle_command_lines(command: Command, history: History) -> list[str]:
+    outcomes = outcome_lines(command, history) if history.has_outcomes else []
+    return [f"command {command.id}: {_instruction(command)}, because {command.text}", *(f"  {line}" for line in outcomes)]
+
+
+def _resting_since(bundle: str, skip: Skip, done: Round, history: History) -> str:
+    """Which command a bundle in cool-down rests for, and whether that was carried out at all."""
+    if skip.code != "cooling-down" or not history.has_outcomes:
+        return ""
+    earlier = [one for one in history.commands if one.bundle == bundle and one.cluster == done.cluster and one.issued_at_ms < done.ts]
+    if not earlier:
+        return ""
+    return f", since command {earlier[-1].id} of round {earlier[-1].round}{verdict_words(earlier[-1], history)}"
+
+
+def outcome_lines(command: Command, history: History) -> list[str]:
+    """Every outcome of a command, oldest first, or why there is none."""
+    given = history.outcomes_of(command.id)
+    return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [f"outcome: {why_missing(command, history)}"]
 
 
 def when(ms: int) -> str:
@@ -129,11 +169,12 @@ def _by_pair(commands: Sequence[Command], source: str | None = None, destination
     return list(pairs.values())
 
 
-def _pair_lines(group: Sequence[Command]) -> Iterator[str]:
+def _pair_lines(group: Sequence[Command], history: History) -> Iterator[str]:
     first = group[0]
-    yield f"  {first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because {first.text}"
+    gives = f"{first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because {first.text}"
+    yield f"  {gives}{verdict_counts(group, history)}"
     for one in group:
-        yield f"    command {one.id}: {one.action} {one.bundle}"
+        yield f"    command {one.id}: {one.action} {one.bundle}{verdict_words(one, history)}"
 
 
 def _goods(group: Sequence[Command]) -> str:

@@ -1,61 +1,169 @@
-"""What a word on the command line means: a round's number, a command's id, a broker or a bundle."""
+"""What a word on the command line means: a round, a command, a broker or a bundle, each by its name or by what people have at hand."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
 from cli.explain.history import History
 from strategies.errors import RebalancerError
+from strategies.filters.contract import namespace_of
+from strategies.splitting.hashing import parse_bundle, topic_hash
 
-Kind = Literal["round", "command", "broker", "bundle"]
+Owners = Mapping[str, str]
+Kind = Literal["latest", "round", "command", "broker", "bundle"]
+LATEST = "latest"
+#: What the word may be, for people.
+FORMS = "a round's number, latest, a command id, a bundle or its range, a broker (host or host:port) or a topic"
+_RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
+_TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
+_ID_BEGINS = 4
+_MOST_NAMED = 8
 
 
 class UnknownSubject(RebalancerError):
-    """Nothing that was decided mentions it."""
+    """Nothing that was decided mentions it, or several things do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`name` as it stands in the records."""
+    """`name` as the records have it. `note`: how the word on the command line led to it, where that is not plain."""
 
     kind: Kind
     name: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A subject, and the part of the history that it is about: one epoch of each cluster.
+
+    `elsewhere`: older epochs that know it too. `owner`: the broker of a bundle that no round mentions.
+    """
+
+    subject: Subject
+    history: History
+    elsewhere: tuple[int, ...] = ()
+    owner: str | None = None
+
+
+def locate(word: str, history: History, epoch: int | None = None, owners: Callable[[], Owners] = dict) -> Located:
+    """The newest epoch that knows the word, or the one that is named. Raises UnknownSubject.
+
+    `owners`: bundle → broker, also of bundles that no round mentions; asked for only if no record mentions the word.
+    """
+    parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
+    for age, part in enumerate(parts):
+        if (subject := meaning(word, part)) is not None:
+            return Located(subject, part, _elsewhere(subject, parts[age + 1 :]))
+    if parts and ("/" in word or _RANGE.fullmatch(word)) and (subject := _bundle(word, known := owners())) is not None:
+        return Located(subject, parts[0], owner=known[subject.name])
+    raise UnknownSubject(_not_found(word, history, epoch))
+
+
+def _elsewhere(subject: Subject, older: Sequence[History]) -> tuple[int, ...]:
+    if subject.kind in ("latest", "command"):
+        return ()
+    epochs = {one.epoch for part in older if meaning(subject.name, part) == Subject(subject.kind, subject.name) for one in part.rounds}
+    return tuple(sorted(epochs, reverse=True))
 
 
 def find(word: str, history: History) -> Subject:
-    """Raises UnknownSubject with the nearest names there are. The beginning of a command's id is enough when only one begins so."""
+    """Raises UnknownSubject. The beginning of a command's id is enough when only one begins so."""
+    return locate(word, history).subject
+
+
+def meaning(word: str, history: History) -> Subject | None:
+    """None for what no record mentions. Raises UnknownSubject for what may mean several things, with all of them."""
+    if word == LATEST and history.rounds:
+        return Subject("latest", LATEST)
     if word.isdecimal() and any(one.round == int(word) for one in history.rounds):
         return Subject("round", str(int(word)))
-    ids = [command.id for command in history.commands if command.id.startswith(word)] if len(word) >= 4 else []
-    if word in ids or len(ids) == 1:
-        return Subject("command", word if word in ids else ids[0])
-    if word in _brokers(history):
-        return Subject("broker", word)
-    if word in _bundles(history):
+    return _command(word, history) or _broker(word, _brokers(history)) or _bundle(word, _bundles(history))
+
+
+def _command(word: str, history: History) -> Subject | None:
+    ids = [command.id for command in history.commands if command.id.startswith(word)] if len(word) >= _ID_BEGINS else []
+    return Subject("command", word) if word in ids else _only("command", word, ids)
+
+
+def _broker(word: str, known: Iterable[str]) -> Subject | None:
+    name = re.sub(r"^[a-z+]+://", "", word).rstrip("/")
+    if name in known:
+        return Subject("broker", name)
+    return _only("broker", word, [one for one in known if one.rpartition(":")[0].lower() == name.lower()])
+
+
+def _bundle(word: str, known: Iterable[str]) -> Subject | None:
+    if word in known:
         return Subject("bundle", word)
-    raise UnknownSubject(_unknown(word, history))
+    if _RANGE.fullmatch(word):
+        wanted = parse_bundle(f"-/{word}")
+        return _only("bundle", word, [one for one in known if wanted and (parsed := parse_bundle(one)) and parsed[1] == wanted[1]])
+    if (wanted := parse_bundle(word)) is not None:
+        return _only("bundle", word, [one for one in known if parse_bundle(one) == wanted])
+    if "://" not in word and (inside := [one for one in known if namespace_of(one) == word]):
+        return _only("bundle", word, inside)
+    return _of_topic(word, known)
 
 
-def _unknown(word: str, history: History) -> str:
-    if not history.rounds:
-        return f"{word}: no round was held yet, so there is nothing to explain"
-    if word.isdecimal():
-        numbers = [one.round for one in history.rounds]
-        return f"{word}: no such round; there are rounds {min(numbers)} to {max(numbers)}"
-    known = [*_brokers(history), *_bundles(history), *(command.id for command in history.commands)]
+def _of_topic(word: str, known: Iterable[str]) -> Subject | None:
+    """The narrowest bundle with the topic's hash: one that was split since holds it as well."""
+    matched = _TOPIC.fullmatch(word)
+    if matched is None:
+        return None
+    topic = word if matched[1] else f"persistent://{word}"
+    hash_ = topic_hash(topic)
+    parsed = [(one, found) for one in known if (found := parse_bundle(one)) and found[0] == matched[2] and hash_ in found[1]]
+    if not parsed:
+        return None
+    name, _ = min(parsed, key=lambda one: one[1][1].upper - one[1][1].lower)
+    whole = "" if "-partition-" in topic else f"; if it is partitioned, name a partition: {topic}-partition-0"
+    return Subject("bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}")
+
+
+def _only(kind: Kind, word: str, candidates: list[str]) -> Subject | None:
+    """The only one, none, or an error with all of them."""
+    if len(candidates) > 1:
+        named = ", ".join(candidates[:_MOST_NAMED]) + (
+            f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
+        )
+        raise UnknownSubject(f"{word} may be any of {len(candidates)} {kind}s: {named}; name one of them.")
+    return Subject(kind, candidates[0]) if candidates else None
+
+
+def _not_found(word: str, history: History, epoch: int | None) -> str:
+    """One sentence: what was searched, what the word may be, what to do next."""
+    searched = history if epoch is None else history.of_epoch(epoch)
+    if not history.rounds and not history.commands:
+        return f"{word}: there are no rounds and no commands yet; start the job (rebalancer run), or name where they are with --from."
+    if not searched.rounds and not searched.commands:
+        return f"{word}: there is no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
+    known = [*_brokers(searched), *_bundles(searched), *(command.id for command in searched.commands)]
     close = get_close_matches(word, known, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(close)}?" if close else "name a command id, a bundle, a broker (host:port) or a round's number"
-    if "/" in word:
-        hint += " A bundle that no round mentions lies on a broker that was left alone as a whole: ask for the broker."
-    return f"{word}: nothing that was decided mentions it; {hint}"
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    unnamed = "" if "/" not in word else " or the broker that serves it, because rounds name only bundles that they judged one by one"
+    return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
+
+
+def _searched(history: History) -> str:
+    numbers = [one.round for one in history.rounds]
+    rounds = f"{len(numbers)} rounds ({min(numbers)} to {max(numbers)})" if numbers else "0 rounds"
+    return f"{rounds} and {len(history.commands)} commands of epoch {_listed(history.epochs)}"
+
+
+def _listed(epochs: Sequence[int]) -> str:
+    return ", ".join(str(epoch) for epoch in epochs)
 
 
 def _brokers(history: History) -> dict[str, None]:
-    """Those that a round saw, and those that it left out."""
+    """Those that a round saw, those that it left out, and those of commands."""
     left_out = (name for one in history.rounds for skip in one.skips if skip.subject == "broker" for name in skip.names)
-    return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out])
+    moved = (name for one in history.commands for name in (one.source, one.destination) if name is not None)
+    return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out, *moved])
 
 
 def _bundles(history: History) -> dict[str, None]:

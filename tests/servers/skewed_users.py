@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -69,15 +69,26 @@ class Users:
 
 
 @contextmanager
-def skewed_users(cluster: PulsarCluster, folder: Path, namespace: str, *, bundles: int = 64, msgs: float = 300.0) -> Iterator[Users]:
-    """Running traffic of `msgs` messages per second in a namespace of its own; ends with the context."""
+def skewed_users(
+    cluster: PulsarCluster,
+    folder: Path,
+    namespace: str,
+    *,
+    bundles: int = 64,
+    msgs: float = 300.0,
+    shares: Sequence[float] | None = None,
+) -> Iterator[Users]:
+    """Running traffic of `msgs` messages per second in a namespace of its own; ends with the context.
+
+    `shares`: of the traffic, one for each broker that has bundles; without them the number of its bundles counts too.
+    """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
         names = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
         topics = {bundle: topic_in(bundle) for bundle in names}
         look_up(cluster, topics.values())
         owners = {bundle: broker for broker in admin.brokers() for bundle in admin.owned_bundles(broker) & topics.keys()}
-        rates = skewed(owners, msgs)
+        rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
         process = _start(cluster, {topics[bundle]: rates[bundle] for bundle in names}, folder)
         try:
             yield Users(cluster, admin, rates, topics, process, folder / "traffic.log")
@@ -93,6 +104,14 @@ def skewed(owners: Mapping[str, str], msgs: float) -> dict[str, float]:
     weights = {bundle: busy[broker] * (1 + number % 4) for number, (bundle, broker) in enumerate(sorted(owners.items()))}
     total = sum(weights.values())
     return {bundle: msgs * weight / total for bundle, weight in weights.items()}
+
+
+def skewed_by(shares: Sequence[float], owners: Mapping[str, str], msgs: float) -> dict[str, float]:
+    """The same with equal skew wherever bundles began: each broker has its share, by the order of names."""
+    busy = dict(zip(sorted(set(owners.values())), shares, strict=True))
+    weights = {bundle: 1.0 + number % 4 for number, bundle in enumerate(sorted(owners))}
+    totals = {broker: sum(weights[bundle] for bundle, owner in owners.items() if owner == broker) for broker in busy}
+    return {bundle: msgs * busy[owner] * weights[bundle] / totals[owner] for bundle, owner in owners.items()}
 
 
 def topic_in(bundle: str) -> str:

@@ -1,0 +1,44 @@
+"""Which broker had a bundle last, by the load reports and the collector's notes: of bundles that no round mentions, rounds cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sinks.wire import decode
+from strategies.errors import WireError
+from strategies.model import LoadReport, Note
+
+
+class _Owned(msgspec.Struct, tag_field="note", tag="owned-bundles"):
+    broker: str
+    report: dict[str, msgspec.Raw]
+
+
+_OWNED = msgspec.json.Decoder(_Owned)
+
+
+def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, str]:
+    """Bundle → the broker that named it last. Records that are no telemetry say nothing."""
+    found: dict[str, str] = {}
+    for line in lines:
+        try:
+            record = decode(line, b"")
+        except WireError:
+            continue
+        if cluster is not None and record.cluster != cluster:
+            continue
+        if isinstance(record, LoadReport) and record.bundles is not None:
+            found |= dict.fromkeys(record.bundles.names, record.broker)
+        elif isinstance(record, Note):
+            found |= _noted(line)
+    return found
+
+
+def _noted(line: bytes) -> dict[str, str]:
+    try:
+        note = _OWNED.decode(line)
+    except msgspec.DecodeError:
+        return {}
+    return dict.fromkeys(note.report, note.broker)
