@@ -73,3 +73,5 @@ def dry_run(loop: Loop) -> None:
     loop.wait_until(lambda: any(one.id not in known for one in loop.commands()), "a round with commands")
     print(rebalancer("execute", "--once", *loop.words).out)
     assert {one.status for one in loop.outcomes()} <= {"dry-run", "expired"}
+    newest = loop.outcomes()[-1]
+    assert "outcome: " in rebalancer("explain", newest.command_id, *loop.words).out
