@@ -15,6 +15,9 @@ from cli.settings.load import Settings
 from cli.shadow import report
 from cli.shadow.agreement import compare
 from cli.shadow.ownership import Moved, OwnershipWatch
+from cli.shadow.people import by_people, to_and_fro
+from cli.shadow.traffic import TrafficWatch
+from cli.shadow.window import window
 from sinks.readable import Placed, Skipped, readable
 from sinks.topics import TopicRecord
 from sinks.wire import decode_command, decode_round
@@ -33,6 +36,10 @@ def shadow(
     within: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="A move and a command for the same bundle belong together within this time.")
     ] = 600.0,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only from then on: 2h before the newest record, or a UTC time.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only until then: 30m or 2026-11-20T23:51.")] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
@@ -43,14 +50,15 @@ def shadow(
     and rounds. Of a recording, our decisions are those that these settings would have made. Moves are seen in changes of ownership.
     """
     settings = options.settings(config, overrides)
-    watch = OwnershipWatch()
+    watch, traffic = OwnershipWatch(), TrafficWatch()
     skipped = Skipped(recording or settings.job.topics.telemetry, "telemetry record")
     if recording is None:
         topics = settings.job.topics
-        moved = _moves(watch, topic_records(topics.telemetry, settings.job.access, settings.job.source), skipped)
+        records: Iterable[Placed | TopicRecord] = topic_records(topics.telemetry, settings.job.access, settings.job.source)
+        moved = _moves(watch, traffic, records, skipped)
         history = read_history(topics.rounds, topics.commands, settings.job.access)
     else:
-        moved = _moves(watch, plain.of_recording(recording), skipped)
+        moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
         history = _decided(recording, settings)
     for told in (*skipped.lines(), *history.skipped):
         console.progress(f"warning: {told}")
@@ -58,7 +66,11 @@ def shadow(
         raise SinkError(
             f"{recording or settings.job.topics.telemetry} holds no telemetry, so nobody's moves can be seen in it; let collect fill it."
         )
-    agreement = compare(moved, history, round(within * 1000))
+    compared = window(since, until, watch.last_ms)
+    people = by_people(moved, history.rounds, settings.engine.round.cool_down_ms, traffic)
+    bundles = {move.cluster: len(watch.known(move.cluster)) for move in moved}
+    agreement = compare(moved, history, round(within * 1000), bundles=bundles, people=people, window=compared)
+    wanderers = to_and_fro([move for move in moved if move.ts in compared])
     if watch.applied:
         console.progress(
             f"warning: {watch.applied} commands of ours were carried out meanwhile; shadow mode wants no executor that applies"
@@ -67,16 +79,23 @@ def shadow(
         body = {
             "records": {"first_ms": watch.first_ms, "last_ms": watch.last_ms},
             "rounds": len(history.rounds),
-            **report.as_json(agreement),
+            "window": {"since_ms": compared.since_ms, "until_ms": compared.until_ms},
+            **report.as_json(agreement, wanderers),
         }
         console.print_json("shadow", 1, body)
         return
     console.show(*report.tables(agreement))
+    for line in report.wanderings(wanderers):
+        print(line)
     print(report.sentence(agreement))
 
 
-def _moves(watch: OwnershipWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:
-    found = [moved for _, some in readable(records, watch.feed, skipped) for moved in some]
+def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:
+    def feed(line: bytes) -> list[Moved]:
+        traffic.feed(line)
+        return watch.feed(line)
+
+    found = [moved for _, some in readable(records, feed, skipped) for moved in some]
     return [*found, *watch.rest()]
 
 

@@ -1,14 +1,21 @@
-"""How far two shedders agree: which bundles both moved, which only one, from which brokers, how much later, and why the other did not."""
+"""How far two shedders agree: which bundles both moved, which only one, from which brokers, how much later, and why the other did not.
+
+The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours): of all moves that either made, the part
+that the other made too, for the same bundle within the time. Two that pick at random agree as well: a move of Pulsar's meets one of ours by
+chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for the same moves, 0 for moves that
+have nothing to do with each other, and less for shedders that avoid each other's bundles.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from cli.explain.history import History
 from cli.shadow.ownership import Moved
+from cli.shadow.window import Window
 from strategies.model import Command, Round
 
 
@@ -16,6 +23,7 @@ from strategies.model import Command, Round
 class Pair:
     """One bundle that Pulsar moved, that we wanted to move, or both. `why`: what the one that did not want it had to say.
 
+    `person`: why the move is none of Pulsar's shedder, so it is not compared; empty where that cannot be told.
     `lag_ms`: how much later we decided than Pulsar's move was seen; negative when we were first.
     `same_destination`: None when we named none.
     """
@@ -26,6 +34,7 @@ class Pair:
     moved: Moved | None
     wanted: Command | None
     why: str
+    person: str = ""
 
     @property
     def ts(self) -> int:
@@ -33,6 +42,8 @@ class Pair:
 
     @property
     def verdict(self) -> str:
+        if self.person:
+            return "a person"
         return "both" if self.moved and self.wanted else "only Pulsar" if self.moved else "only ours"
 
     @property
@@ -59,23 +70,38 @@ class BrokerRow:
 
 @dataclass(frozen=True)
 class Agreement:
-    """All pairs in order of time."""
+    """All pairs in order of time. `by_chance`: F1 of two that pick bundles at random; None where no bundle is known."""
 
     pairs: tuple[Pair, ...]
+    by_chance: float | None = None
 
     def count(self, verdict: str) -> int:
         """Of one verdict."""
         return sum(pair.verdict == verdict for pair in self.pairs)
 
     @property
+    def f1(self) -> float | None:
+        """Of the moves of both (0–1); None when neither moved any."""
+        both, one = self.count("both"), self.count("only Pulsar") + self.count("only ours")
+        return 2 * both / (2 * both + one) if both or one else None
+
+    @property
+    def agreement(self) -> float | None:
+        """F1 corrected for chance, see above; None when neither moved any, or when chance alone would do as well."""
+        if self.f1 is None or self.by_chance is None or self.by_chance >= 1:
+            return None
+        return (self.f1 - self.by_chance) / (1 - self.by_chance)
+
+    @property
     def by_bundle(self) -> float | None:
         """The part (0–1) of all bundles that either moved that both moved; None when neither moved any."""
-        return self.count("both") / len(self.pairs) if self.pairs else None
+        compared = len(self.pairs) - self.count("a person")
+        return self.count("both") / compared if compared else None
 
     @property
     def by_broker(self) -> float | None:
         """The same of brokers that either took bundles from."""
-        rows = self.brokers()
+        rows = [row for row in self.brokers() if row.both or row.only_pulsar or row.only_ours]
         return sum(bool(row.both or (row.only_pulsar and row.only_ours)) for row in rows) / len(rows) if rows else None
 
     @property
@@ -91,10 +117,19 @@ class Agreement:
         return [BrokerRow(*name, *(counts[(*name, verdict)] for verdict in ("both", "only Pulsar", "only ours"))) for name in names]
 
 
-def compare(moved: Sequence[Moved], history: History, within_ms: int) -> Agreement:
+def compare(
+    moved: Sequence[Moved],
+    history: History,
+    within_ms: int,
+    *,
+    bundles: Mapping[str, int] | None = None,
+    people: Mapping[Moved, str] | None = None,
+    window: Window = Window(),
+) -> Agreement:
     """Pairs each move of Pulsar with the nearest wish of ours for the same bundle that lies no further than `within_ms` from it.
 
     Nobody carried our wishes out, so they were repeated: those within `within_ms` of an earlier one for the same bundle are the same wish.
+    `bundles`: how many each cluster has; `people`: moves that are none of the shedder's, and why. Pairs outside of the window are left out.
     """
     wishes = _wishes(history.commands, within_ms)
     pairs = []
@@ -104,9 +139,25 @@ def compare(moved: Sequence[Moved], history: History, within_ms: int) -> Agreeme
         if wish is not None:
             wishes.remove(wish)
         why = "" if wish is not None else _why_not(move, history.rounds)
-        pairs.append(Pair(move.cluster, move.bundle, move.source, move, wish, why))
+        pairs.append(Pair(move.cluster, move.bundle, move.source, move, wish, why, (people or {}).get(move, "")))
     pairs += [Pair(wish.cluster, wish.bundle, wish.source, None, wish, f"{wish.code}: {wish.text}") for wish in wishes]
-    return Agreement(tuple(sorted(pairs, key=lambda pair: (pair.ts, pair.bundle))))
+    found = tuple(sorted((pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)))
+    return Agreement(found, _by_chance(found, bundles or {}, within_ms))
+
+
+def _by_chance(pairs: Sequence[Pair], bundles: Mapping[str, int], within_ms: int) -> float | None:
+    """F1 that two would have that move as many bundles at the same times, each of them at random."""
+    theirs = [pair.moved for pair in pairs if pair.moved is not None and not pair.person]
+    ours = [pair.wanted for pair in pairs if pair.wanted is not None and not pair.person]
+    if not theirs or not ours:
+        return 0.0
+    if any(not bundles.get(move.cluster) for move in theirs):
+        return None
+    meet = 0.0
+    for move in theirs:
+        near = sum(wish.cluster == move.cluster and abs(wish.issued_at_ms - move.ts) <= within_ms for wish in ours)
+        meet += min(1.0, near / bundles[move.cluster])
+    return 2 * min(meet, len(ours)) / (len(theirs) + len(ours))
 
 
 def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -10,19 +10,38 @@ from rich.console import RenderableType
 from cli import console
 from cli.explain.sentences import formatted
 from cli.shadow.agreement import Agreement, Pair
+from cli.shadow.people import Wanderer
 
 
 def sentence(agreement: Agreement) -> str:
     """The whole comparison in one."""
     if not agreement.pairs:
         return "Neither Pulsar's shedder nor ours moved a bundle."
-    lag = agreement.lag_ms
-    late = (
-        "" if lag is None else f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's move was seen (median)"
-    )
-    both, theirs, ours = (agreement.count(verdict) for verdict in ("both", "only Pulsar", "only ours"))
+    both, theirs, ours, people = (agreement.count(verdict) for verdict in ("both", "only Pulsar", "only ours", "a person"))
     parts = f"{both} by both, {theirs} only by Pulsar, {ours} only by ours"
-    return f"Bundles: {parts}: agreement {agreement.by_bundle:.0%}, of brokers {agreement.by_broker:.0%}{late}."
+    others = f", {people} by a person, which are not compared" if people else ""
+    return f"Bundles: {parts}{others}{_agreement(agreement)}{_later(agreement)}."
+
+
+def wanderings(found: Sequence[Wanderer]) -> Iterator[str]:
+    """One line per bundle that goes to and fro."""
+    for one in found:
+        yield f"{one.bundle} goes to and fro: {one.moves} moves, {' → '.join(one.path)}"
+
+
+def _agreement(agreement: Agreement) -> str:
+    if agreement.f1 is None:
+        return ""
+    if agreement.agreement is None:
+        return "; agreement unknown: chance alone would do as well with so few bundles"
+    return f"; agreement {agreement.agreement:.2f} (1 = the same moves, 0 = no more than chance)"
+
+
+def _later(agreement: Agreement) -> str:
+    lag = agreement.lag_ms
+    if lag is None:
+        return ""
+    return f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's move was seen (median)"
 
 
 def tables(agreement: Agreement) -> Iterator[RenderableType]:
@@ -39,17 +58,20 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
     counted = [[row.cluster, row.broker, str(row.both), str(row.only_pulsar), str(row.only_ours)] for row in agreement.brokers()]
     yield console.Sheet(columns, counted)
     headings: list[tuple[str, console.Side]] = [(name, "left") for name in ("when", "bundle", "verdict", "moves", "lag", "why")]
-    yield console.Sheet(
-        headings, [[_time(pair.ts), pair.bundle, pair.verdict, _moves(pair), _lag(pair), pair.why] for pair in agreement.pairs]
-    )
+    rows = [[_time(pair.ts), pair.bundle, pair.verdict, _moves(pair), _lag(pair), pair.person or pair.why] for pair in agreement.pairs]
+    yield console.Sheet(headings, rows)
 
 
-def as_json(agreement: Agreement) -> dict[str, Any]:
+def as_json(agreement: Agreement, wanderers: Sequence[Wanderer] = ()) -> dict[str, Any]:
     """Every figure by name; times in ms, parts 0–1."""
     return {
         "both": agreement.count("both"),
         "only_pulsar": agreement.count("only Pulsar"),
         "only_ours": agreement.count("only ours"),
+        "a_person": agreement.count("a person"),
+        "agreement": agreement.agreement,
+        "f1": agreement.f1,
+        "f1_by_chance": agreement.by_chance,
         "agreement_by_bundle": agreement.by_bundle,
         "agreement_by_broker": agreement.by_broker,
         "median_lag_ms": agreement.lag_ms,
@@ -57,6 +79,7 @@ def as_json(agreement: Agreement) -> dict[str, Any]:
             {"cluster": row.cluster, "broker": row.broker, "both": row.both, "only_pulsar": row.only_pulsar, "only_ours": row.only_ours}
             for row in agreement.brokers()
         ],
+        "to_and_fro": [{"cluster": one.cluster, "bundle": one.bundle, "path": one.path} for one in wanderers],
         "bundles": [_fields(pair) for pair in agreement.pairs],
     }
 
@@ -82,6 +105,7 @@ def _fields(pair: Pair) -> dict[str, Any]:
         "lag_ms": pair.lag_ms,
         "same_destination": pair.same_destination,
         "why": pair.why,
+        "person": pair.person,
     }
 
 

@@ -1,0 +1,87 @@
+"""Which moves cannot be those of Pulsar's shedder, so that a person or a script made them; and which bundles go to and fro.
+
+Rules of Pulsar 4.2.4: every shedder takes from brokers that are busier than others, and leaves a bundle alone for
+`loadBalancerSheddingGracePeriodMinutes` after it has unloaded it (`recentlyUnloadedBundles`). What keeps both may still be a person's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cli.shadow.ownership import Moved
+from cli.shadow.traffic import TrafficWatch
+from strategies.model import Round
+
+#: How long before a move figures are looked at: brokers report once a minute.
+_BEFORE_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanderer:
+    """A bundle that came back to a broker that it had left. `path`: the brokers that had it, in order."""
+
+    cluster: str
+    bundle: str
+    path: tuple[str, ...]
+
+    @property
+    def moves(self) -> int:
+        return len(self.path) - 1
+
+
+def by_people(
+    moved: Sequence[Moved], rounds: Sequence[Round], grace_ms: int, traffic: TrafficWatch = TrafficWatch()
+) -> Mapping[Moved, str]:
+    """Move → why it is none of the shedder's."""
+    found: dict[Moved, str] = {}
+    newest: dict[tuple[str, str], Moved] = {}
+    for move in sorted(moved, key=lambda one: one.ts):
+        before = newest.get((move.cluster, move.bundle))
+        why = _noted(move, traffic) or _too_early(move, before, grace_ms) or _from_idle(move, rounds, traffic)
+        if why:
+            found[move] = why
+        newest[move.cluster, move.bundle] = move
+    return found
+
+
+def to_and_fro(moved: Sequence[Moved]) -> list[Wanderer]:
+    """Those with most moves first."""
+    paths: dict[tuple[str, str], list[str]] = {}
+    for move in sorted(moved, key=lambda one: one.ts):
+        path = paths.setdefault((move.cluster, move.bundle), [move.source])
+        path += [move.destination] if path[-1] == move.source else [move.source, move.destination]
+    found = [Wanderer(cluster, bundle, tuple(path)) for (cluster, bundle), path in paths.items() if len(set(path)) < len(path)]
+    return sorted(found, key=lambda one: (-one.moves, one.cluster, one.bundle))
+
+
+def _noted(move: Moved, traffic: TrafficWatch) -> str:
+    noted = traffic.unloaded(move.cluster, move.bundle, move.ts - _BEFORE_MS, move.ts)
+    return "a note of the telemetry says that it was unloaded by hand" if noted else ""
+
+
+def _too_early(move: Moved, before: Moved | None, grace_ms: int) -> str:
+    if before is None or move.ts - before.ts >= grace_ms:
+        return ""
+    return f"moved again after {(move.ts - before.ts) / 1000:.0f} s, within the shedder's grace period of {grace_ms / 1000:.0f} s"
+
+
+def _from_idle(move: Moved, rounds: Sequence[Round], traffic: TrafficWatch) -> str:
+    """By the usage that our rounds judged and by what brokers reported to carry, for some minutes before: each must speak against it."""
+    since = move.ts - _BEFORE_MS
+    judged = [one.usage for one in rounds if one.cluster == move.cluster and since <= one.ts <= move.ts and move.source in one.usage]
+    figures = [*judged, *traffic.between(move.cluster, since, move.ts)]
+    if not judged or not all(_idle(move, one) for one in figures):
+        return ""
+    usage = judged[-1]
+    return f"left {move.source} at {usage[move.source]:.1%} for {move.destination}, which was busier; the mean was {_mean(usage):.1%}"
+
+
+def _idle(move: Moved, figures: Mapping[str, float]) -> bool:
+    """Whether the source has less than the mean, and less than the destination."""
+    source, destination = figures.get(move.source), figures.get(move.destination)
+    return source is not None and destination is not None and source < _mean(figures) and source < destination
+
+
+def _mean(figures: Mapping[str, float]) -> float:
+    return sum(figures.values()) / len(figures)
