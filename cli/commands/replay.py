@@ -15,6 +15,7 @@ from cli import console, exits, options
 from cli.goal import goal_of
 from cli.recording import as_line, check_use, topic_records
 from cli.replay import decisions, pipe, plain, report
+from cli.replay.outcomes import Passing
 from cli.report.target import check_target
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
@@ -22,6 +23,7 @@ from sinks.position import Position
 from sinks.readable import Placed, Skipped
 from sinks.wire import decode_rejected
 from strategies.errors import WireError
+from strategies.model import Outcome
 from streaming.settings import JobSettings
 
 app = typer.Typer()
@@ -59,7 +61,8 @@ def replay(
 ) -> None:
     """Decide on a recording, or on records piped in, and show or keep the decisions.
 
-    With --out DIR, writes commands.jsonl, rounds.jsonl and rejected.jsonl and prints a summary; without, prints one line per decision.
+    With --out DIR, writes commands.jsonl, rounds.jsonl, rejected.jsonl and, where there are any, outcomes.jsonl, and prints a summary;
+    without, prints one line per decision.
     The same recording and settings give the same bytes, whichever engine decides.
 
     With - as the recording, reads records from standard input and answers on standard output: as each round closes, its commands, then
@@ -77,15 +80,13 @@ def replay(
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = _Counted(plain.of_recording(recording) if recording is not None else _of_topic(origin, settings.job))
+    source = Passing(plain.of_recording(recording) if recording is not None else _of_topic(origin, settings.job))
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
         _tell_rejected(origin, made)
-    files = dict(decisions.write(made, out)) if out is not None else {}
-    if html is not None:
-        _write_html(html, origin, made, settings)
-        files["html"] = html
+    files = {} if out is None else _write(out, made, source)
+    files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
     _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
@@ -101,17 +102,8 @@ class _Replayed:
     files: Mapping[str, Path]
 
 
-class _Counted:
-    """Records, counted as they pass."""
-
-    def __init__(self, records: Iterable[Placed]) -> None:
-        self._records = records
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Placed]:
-        for record in self._records:
-            self.count += 1
-            yield record
+def _write(out: Path, made: decisions.Decisions, source: Passing) -> dict[str, Path]:
+    return {**decisions.write(made, out), **decisions.write_outcomes(source.outcomes_of(made.command_ids()), out)}
 
 
 def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
@@ -167,12 +159,13 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
         print(f"written: {', '.join(str(path) for path in replayed.files.values())}")
 
 
-def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings) -> None:
+def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> dict[str, Path]:
     from cli.replay.tracing import timelines
     from cli.report.page import render, write_page
 
     name = plain.topic_name(origin)
-    write_page(html, render(timelines(made, settings), title=f"Replay of {name}", made_by=f"rebalancer replay {name}"))
+    write_page(html, render(timelines(made, settings, verdicts), title=f"Replay of {name}", made_by=f"rebalancer replay {name}"))
+    return {"html": html}
 
 
 def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:

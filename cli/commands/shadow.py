@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -50,35 +51,16 @@ def shadow(
     and rounds. Of a recording, our decisions are those that these settings would have made. Moves are seen in changes of ownership.
     """
     settings = options.settings(config, overrides)
-    watch, traffic = OwnershipWatch(), TrafficWatch()
-    skipped = Skipped(recording or settings.job.topics.telemetry, "telemetry record")
-    if recording is None:
-        topics = settings.job.topics
-        records: Iterable[Placed | TopicRecord] = topic_records(topics.telemetry, settings.job.access, settings.job.source)
-        moved = _moves(watch, traffic, records, skipped)
-        history = read_history(topics.rounds, topics.commands, settings.job.access)
-    else:
-        moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
-        history = _decided(recording, settings)
-    for told in (*skipped.lines(), *history.skipped):
-        console.progress(f"warning: {told}")
-    if watch.first_ms is None:
-        raise SinkError(
-            f"{recording or settings.job.topics.telemetry} holds no telemetry, so nobody's moves can be seen in it; let collect fill it."
-        )
-    compared = window(since, until, watch.last_ms)
-    people = by_people(moved, history.rounds, settings.engine.round.cool_down_ms, traffic)
-    bundles = {move.cluster: len(watch.known(move.cluster)) for move in moved}
-    agreement = compare(moved, history, round(within * 1000), bundles=bundles, people=people, window=compared)
-    wanderers = to_and_fro([move for move in moved if move.ts in compared])
-    if watch.applied:
-        console.progress(
-            f"warning: {watch.applied} commands of ours were carried out meanwhile; shadow mode wants no executor that applies"
-        )
+    seen = _look(recording, settings)
+    compared = window(since, until, seen.watch.last_ms)
+    people = by_people(seen.moved, seen.history.rounds, settings.engine.round.cool_down_ms, seen.traffic)
+    bundles = {move.cluster: len(seen.watch.known(move.cluster)) for move in seen.moved}
+    agreement = compare(seen.moved, seen.history, round(within * 1000), bundles=bundles, people=people, window=compared)
+    wanderers = to_and_fro([move for move in seen.moved if move.ts in compared])
     if as_json:
         body = {
-            "records": {"first_ms": watch.first_ms, "last_ms": watch.last_ms},
-            "rounds": len(history.rounds),
+            "records": {"first_ms": seen.watch.first_ms, "last_ms": seen.watch.last_ms},
+            "rounds": len(seen.history.rounds),
             "window": {"since_ms": compared.since_ms, "until_ms": compared.until_ms},
             **report.as_json(agreement, wanderers),
         }
@@ -88,6 +70,37 @@ def shadow(
     for line in report.wanderings(wanderers):
         print(line)
     print(report.sentence(agreement))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is in the telemetry: moves, and what the watches have learned; and what we decided meanwhile."""
+
+    watch: OwnershipWatch
+    traffic: TrafficWatch
+    moved: list[Moved]
+    history: History
+
+
+def _look(recording: str | None, settings: Settings) -> _Seen:
+    """Reads everything, with a warning for what is not as it should be. Raises SinkError where there is no telemetry."""
+    watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.job.topics
+    skipped = Skipped(recording or topics.telemetry, "telemetry record")
+    if recording is None:
+        moved = _moves(watch, traffic, topic_records(topics.telemetry, settings.job.access, settings.job.source), skipped)
+        history = read_history(topics.rounds, topics.commands, settings.job.access)
+    else:
+        moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
+        history = _decided(recording, settings)
+    for told in (*skipped.lines(), *history.skipped):
+        console.progress(f"warning: {told}")
+    if watch.first_ms is None:
+        raise SinkError(f"{skipped.source} holds no telemetry, so nobody's moves can be seen in it; let collect fill it.")
+    if watch.applied:
+        console.progress(
+            f"warning: {watch.applied} commands of ours were carried out meanwhile; shadow mode wants no executor that applies"
+        )
+    return _Seen(watch, traffic, moved, history)
 
 
 def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:

@@ -12,9 +12,8 @@ from strategies.model import Command, Outcome
 _TELLING = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
-def verdict(command: Command, history: History) -> Outcome | None:
-    """The outcome that says what became of a command: the one that carried it out, else the newest that is no dry run, else any."""
-    given = history.outcomes_of(command.id)
+def telling(given: Sequence[Outcome]) -> Outcome | None:
+    """Of a command's outcomes the one that says what became of it: that carried it out, else the newest that is no dry run, else any."""
     return max(enumerate(given), key=lambda one: (_TELLING.get(one[1].status, 1), one[0]))[1] if given else None
 
 
@@ -22,7 +21,7 @@ def verdict_words(command: Command, history: History) -> str:
     """`: refused (paused: …)`, to be added to a line about the command; empty where outcomes are not at hand."""
     if not history.has_outcomes:
         return ""
-    found = verdict(command, history)
+    found = telling(history.outcomes_of(command.id))
     return f": {why_missing(command, history)}" if found is None else f": {in_short(found)}"
 
 
@@ -30,7 +29,7 @@ def verdict_counts(commands: Sequence[Command], history: History) -> str:
     """` [2 applied, 1 refused: paused]`, of commands that one line shows together; empty where outcomes are not at hand."""
     if not history.has_outcomes or not commands:
         return ""
-    counts = Counter(_kind(verdict(one, history)) for one in commands)
+    counts = Counter(_kind(telling(history.outcomes_of(one.id))) for one in commands)
     return f" [{', '.join(f'{count} {kind}' for kind, count in counts.items())}]"
 
 

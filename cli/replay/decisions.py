@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sinks.encoding import encode_outcome
 from sinks.outputs import OutputRow
 from sinks.position import Position
 from sinks.readable import place
 from sinks.wire import decode_command, decode_rejected, decode_round
 from strategies.describe import describe_command, describe_round
-from strategies.model import Round
+from strategies.model import Outcome, Round
 
 FILES: Mapping[str, str] = {"commands": "commands.jsonl", "rounds": "rounds.jsonl", "rejected": "rejected.jsonl"}
 
@@ -30,6 +31,10 @@ class Decisions:
 
     def rows(self, kind: str) -> tuple[OutputRow, ...]:
         return {"commands": self.commands, "rounds": self.rounds, "rejected": self.rejected}[kind]
+
+    def command_ids(self) -> list[str]:
+        """In the order of the commands."""
+        return [decode_command(row.value).id for row in self.commands]
 
     def last_rounds(self) -> Iterator[Round]:
         """The last round of every cluster."""
@@ -68,6 +73,16 @@ def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
         written[kind] = folder / name
         _replace(written[kind], [row.value for row in decisions.rows(kind)])
     return written
+
+
+def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Path]:
+    """Writes outcomes beside the other files; without any there is no such file. Raises OSError."""
+    path = folder / "outcomes.jsonl"
+    if not outcomes:
+        path.unlink(missing_ok=True)
+        return {}
+    _replace(path, [encode_outcome(one) for one in outcomes])
+    return {"outcomes": path}
 
 
 def summarise(decisions: Decisions) -> list[ClusterSummary]:

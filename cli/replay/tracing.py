@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from cli.goal import goal_of
 from cli.replay.decisions import Decisions
@@ -12,13 +13,13 @@ from simulation.timeline import Timeline
 from simulation.tracing import Tracer
 from sinks.wire import decode_command, decode_round
 from strategies.engine import placement_of
-from strategies.model import Command
+from strategies.model import Command, Outcome
 
 OPEN_LOOP = "The moves were decided on reports that do not show them: what they would have changed is not known here."
 
 
-def timelines(made: Decisions, settings: Settings) -> list[Timeline]:
-    """One per cluster of the recording, by name."""
+def timelines(made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> list[Timeline]:
+    """One per cluster of the recording, by name. `verdicts`: what the recording says became of commands with the same id."""
     commands: dict[str, dict[str, Command]] = defaultdict(dict)
     for row in made.commands:
         command = decode_command(row.value)
@@ -29,6 +30,9 @@ def timelines(made: Decisions, settings: Settings) -> list[Timeline]:
         record = decode_round(row.value)
         tracer = tracers.setdefault(row.key, _tracer(row.key, settings, goal.text))
         tracer.round(record, [commands[row.key][one] for one in record.commands], goal.reached(record))
+        for name in record.commands:
+            if name in verdicts:
+                tracer.outcome(verdicts[name])
     return [tracer.timeline() for _, tracer in sorted(tracers.items())]
 
 

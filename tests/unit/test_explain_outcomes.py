@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.encoding import encode_outcome
+from sinks.encoding import encode_outcome, encode_outcome_telemetry
 from sinks.file_topic import FileTopicWriter
-from sinks.wire import decode_command, decode_round, encode_command, encode_round
+from sinks.wire import decode_command, decode_outcome, decode_round, encode_command, encode_round
 from strategies.model import Command, Outcome, OutcomeStatus, Skip
 from strategies.splitting.hashing import parse_bundle, topic_hash
 from tests.telemetry_lines import bundle, load_report, sweep
@@ -105,6 +105,37 @@ class TestOutcomes:
         assert [(one["command_id"], one["status"]) for one in found["outcomes"]] == [(first.id, "refused")]
         missing = rebalancer("explain", first.id, "--from", job, "--outcomes", "file:///nowhere")
         assert (missing.code, "there is no such topic yet" in missing.err) == (2, True)
+
+
+class TestReplay:
+    """Executors feed outcomes back into the telemetry, so a recording has them too."""
+
+    @pytest.fixture
+    def again(self, job: Path, tmp_path: Path) -> Path:
+        """The same log, with two outcomes of the first command and one of a command that nobody decides here."""
+        first = commands(job)[0]
+        told = [outcome(first, "dry-run"), outcome(first, "failed", "unanswered: the broker did not answer", 6)]
+        other = replace(told[0], command_id="of another job")
+        lines = uneven(rounds=5)
+        return recorded(tmp_path, [*lines[:6], *map(encode_outcome_telemetry, (*told, other)), *lines[6:]], "answered.jsonl")
+
+    def test_its_folder_holds_the_outcomes_of_its_commands_and_explain_shows_them(self, again: Path, tmp_path: Path) -> None:
+        done = rebalancer("replay", again, "--out", tmp_path / "out", "--json", *EAGER_WORDS).json
+        first = commands(tmp_path / "out")[0]
+        written = [decode_outcome(line) for line in Path(done["files"]["outcomes"]).read_bytes().splitlines()]
+        assert [(one.command_id, one.status) for one in written] == [(first.id, "dry-run"), (first.id, "failed")]
+        assert f"{first.bundle}: failed (unanswered" in explained(tmp_path / "out", 1).out
+
+    def test_without_outcomes_there_is_no_such_file_not_even_an_old_one(self, job: Path, again: Path, tmp_path: Path) -> None:
+        assert not (job / "outcomes.jsonl").exists()
+        rebalancer("replay", again, "--out", tmp_path / "out", *EAGER_WORDS)
+        assert (tmp_path / "out" / "outcomes.jsonl").exists()
+        rebalancer("replay", tmp_path / "log.jsonl", "--out", tmp_path / "out", *EAGER_WORDS)
+        assert not (tmp_path / "out" / "outcomes.jsonl").exists()
+
+    def test_its_page_shows_them_beside_the_moves(self, again: Path, tmp_path: Path) -> None:
+        rebalancer("replay", again, "--html", tmp_path / "page.html", *EAGER_WORDS)
+        assert "transfer, failed" in (tmp_path / "page.html").read_text("utf-8")
 
 
 class TestRounds:
