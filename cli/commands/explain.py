@@ -131,7 +131,7 @@ def _as_json(located: Located) -> dict[str, Any]:
     """The records that mention the subject, as they stand on the topics."""
     subject, history = located.subject, located.history
     if subject.kind == "latest":
-        rounds = list({one.cluster: one for one in history.rounds}.values())
+        rounds = history.newest_rounds()
         ids = {name for one in rounds for name in one.commands}
         commands = [one for one in history.commands if one.id in ids]
     else:

@@ -49,6 +49,11 @@ class History:
         by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
         return [self._part(lambda one, epochs=epochs: epochs.get(one.cluster) == one.epoch) for epochs in by_age]  # type: ignore[misc]
 
+    def newest_rounds(self) -> list[Round]:
+        """One of each cluster, by name; publication may be out of order where a topic has partitions."""
+        newest = {one.cluster: one for one in sorted(self.rounds, key=lambda one: (one.epoch, one.round))}
+        return [newest[cluster] for cluster in sorted(newest)]
+
     @property
     def epochs(self) -> list[int]:
         """Ascending."""

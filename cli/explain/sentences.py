@@ -30,8 +30,7 @@ def explain(subject: Subject, history: History, last: int) -> list[str]:
             rounds = [one for one in history.rounds if one.round == int(subject.name)]
             return [line for one in rounds for line in round_lines(one, history)]
         case "latest":
-            newest = {one.cluster: one for one in history.rounds}
-            return [line for one in newest.values() for line in round_lines(one, history)]
+            return [line for one in history.newest_rounds() for line in round_lines(one, history)]
         case "broker" | "bundle":
             lines_of = broker_lines if subject.kind == "broker" else bundle_lines
             about = [(one, lines_of(subject.name, one, history)) for one in history.rounds]

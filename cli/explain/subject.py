@@ -56,19 +56,35 @@ def locate(word: str, history: History, epoch: int | None = None, owners: Callab
     `owners`: bundle → broker, also of bundles that no round mentions; asked for only if no record mentions the word.
     """
     parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
-    for age, part in enumerate(parts):
+    # A number is a round's in any epoch before it may be the beginning of a command's id.
+    asked = [part for part in parts if _is_round(word, part)] or parts
+    for age, part in enumerate(asked):
         if (subject := meaning(word, part)) is not None:
-            return Located(subject, part, _elsewhere(subject, parts[age + 1 :]))
+            return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))
     if parts and ("/" in word or _RANGE.fullmatch(word)) and (subject := _bundle(word, known := owners())) is not None:
         return Located(subject, parts[0], owner=known[subject.name])
     raise UnknownSubject(_not_found(word, history, epoch))
 
 
 def _elsewhere(subject: Subject, older: Sequence[History]) -> tuple[int, ...]:
-    if subject.kind in ("latest", "command"):
-        return ()
-    epochs = {one.epoch for part in older if meaning(subject.name, part) == Subject(subject.kind, subject.name) for one in part.rounds}
-    return tuple(sorted(epochs, reverse=True))
+    """Epochs, the newest first."""
+    return tuple(sorted({epoch for part in older if _knows(subject, part) for epoch in part.epochs}, reverse=True))
+
+
+def _knows(subject: Subject, history: History) -> bool:
+    match subject.kind:
+        case "round":
+            return _is_round(subject.name, history)
+        case "broker":
+            return subject.name in _brokers(history)
+        case "bundle":
+            return subject.name in _bundles(history)
+        case _:
+            return False
+
+
+def _is_round(word: str, history: History) -> bool:
+    return word.isdecimal() and any(one.round == int(word) for one in history.rounds)
 
 
 def find(word: str, history: History) -> Subject:
@@ -80,7 +96,7 @@ def meaning(word: str, history: History) -> Subject | None:
     """None for what no record mentions. Raises UnknownSubject for what may mean several things, with all of them."""
     if word == LATEST and history.rounds:
         return Subject("latest", LATEST)
-    if word.isdecimal() and any(one.round == int(word) for one in history.rounds):
+    if _is_round(word, history):
         return Subject("round", str(int(word)))
     return _command(word, history) or _broker(word, _brokers(history)) or _bundle(word, _bundles(history))
 

@@ -161,6 +161,25 @@ class TestRounds:
         moved = commands(job)[0].bundle
         assert "epoch 1" not in explained(job, moved, "--epoch", 2).out
 
+    def test_a_number_is_a_round_of_any_epoch_before_it_is_the_beginning_of_an_id(self, job: Path) -> None:
+        rounds = [decode_round(line) for line in (job / "rounds.jsonl").read_bytes().splitlines()]
+        rounds.append(replace(rounds[0], round=1234, commands=()))
+        ids = [replace(one, id=f"1234{number}", epoch=2) for number, one in enumerate(commands(job))]
+        (job / "rounds.jsonl").write_bytes(
+            b"".join(encode_round(one) + b"\n" for one in (*rounds, replace(rounds[0], round=1234, commands=())))
+        )
+        with (job / "commands.jsonl").open("ab") as file:
+            file.writelines(encode_command(one) + b"\n" for one in ids)
+        assert explained(job, "1234").out.startswith("round 1234 of cluster c, epoch 1,")
+        assert "1234 may be any of 3 commands" in explained(job, "1234", "--epoch", 2).err
+        assert explained(job, "12340").out.startswith("command 12340 of cluster c, round 1, epoch 2")
+
+    def test_the_newest_round_is_that_with_the_largest_number_wherever_it_is(self, job: Path) -> None:
+        newest = explained(job)
+        lines = (job / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+        (job / "rounds.jsonl").write_bytes(b"".join(reversed(lines)))
+        assert explained(job) == newest
+
     def test_an_epoch_that_is_not_there(self, job: Path) -> None:
         answer = explained(job, 1, "--epoch", 7)
         assert (answer.code, answer.err) == (1, "error: 1: there is no epoch 7; name one of 1 with --epoch.\n")
