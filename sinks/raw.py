@@ -14,6 +14,8 @@ from strategies.settings import Setting
 
 Format = Literal["envelope", "raw"]
 RawKind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
+#: The kind whose withdrawal makes the job forget a broker.
+_FIGURES: RawKind = "broker-load-data"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -64,15 +66,18 @@ def enveloped(value: bytes | None, around: Around, source: SourceSettings) -> by
     """The record in our envelope. What has a `kind`, or is no JSON, stays as it is; a name that nobody gives is an empty one.
 
     Never fails: the decoder that comes next tells what is wrong with a record, in the same words however it was read.
-    `value`: None withdraws what an extensible broker said before.
+    `value`: None or an empty one is a tombstone, which withdraws what the broker said before; of a load report, its figures with it.
     """
+    withdrawn = value is None or not value.strip()
     if value is not None and _is_enveloped(value):
         return value
     cluster, broker = _names(around, source)
     kind = _text(around.headers.get("kind")) or source.kind
+    if withdrawn and kind == "load-report":
+        kind = _FIGURES
     try:
         # The report may not close the envelope and add names of its own: only one whole JSON value passes.
-        report = b"null" if value is None else msgspec.json.format(value, indent=-1)
+        report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
     return _ENCODER.encode(_Envelope(1, kind, cluster, broker, _ts(around), msgspec.Raw(report)))

@@ -232,8 +232,8 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             return accept_report(record, state, store)
         case Tombstone():
             broker = store.get_broker(record.broker)
-            if broker is not None and record.ts < newest_report_ms(broker):
-                return state, Rejection("out-of-order", f"{record.broker} has reported again since it withdrew: nothing to do", record)
+            if broker is not None and record.ts < broker.reported_at_ms:
+                return state, None  # it has published figures again since it withdrew these
             return depart(record.broker, state, store, record.ts), None
         case Sweep():
             if record.ts <= state.sweep_at_ms:

@@ -23,11 +23,11 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
     open_round = state.round + 1
     broker = store.get_broker(report.broker)
     rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
+    if _withdraws(report) and (broker is None or rejection is not None):
+        return state, None  # a tombstone of a broker that is gone, or that came late or twice: nothing to do, and nothing is wrong
     if rejection is not None:
         return state, rejection
     if broker is None:
-        if report.figures is None and not (report.bundles and report.bundles.names):
-            return state, None  # it withdraws its bundles after its figures: nothing to get to know
         broker = _newcomer(report.broker, state.joined)
         others = {name: ts for name, ts in state.gone.items() if name != report.broker}
         state = replace(state, joined=state.joined + 1, gone=others)
@@ -72,6 +72,11 @@ def _newcomer(name: str, order: int) -> BrokerState:
         bundles_digest="",
         figures=Figures(),
     )
+
+
+def _withdraws(report: LoadReport) -> bool:
+    """Whether a broker of the extensible load manager withdraws its bundles, as it does when one moves, and its leader when it dies."""
+    return report.figures is None and not (report.bundles and report.bundles.names)
 
 
 def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:

@@ -113,7 +113,7 @@ def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
 
 def _tell_rejected(origin: str, made: decisions.Decisions) -> None:
     """What was rejected and where, if the rows are not printed one by one."""
-    skipped = Skipped(origin, "telemetry record")
+    skipped = Skipped(origin, "usable telemetry record")
     for row in made.rejected:
         rejected = decode_rejected(row.value)
         skipped.add(Position(rejected.topic, rejected.partition, rejected.offset), WireError(rejected.code, rejected.text))

@@ -60,8 +60,10 @@ def test_raw_reports_decide_as_those_in_our_envelope(spark: SparkSession, kafka:
     places, engine, lines = topics(kafka, "raw"), eager(), uneven(6)
     records = [bare(line) for line in lines]
     named_by_headers = replace(records[4], key=None, headers={"cluster": b"c", "broker": json.loads(lines[4])["broker"].encode()})
-    bad = [Raw(records[0].value, "c"), Raw(b"nonsense", "c/b:1"), Raw(b"{}", "c/b:1"), Raw(None, "c/b:1")]
-    put_raw(places.telemetry, [*records[:4], named_by_headers, *bad, *records[5:]])
+    bad = [Raw(records[0].value, "c"), Raw(b"nonsense", "c/b:1"), Raw(b"{}", "c/b:1"), Raw(None, "c")]
+    # A null withdraws what a broker said; of one that said nothing, nothing.
+    withdrawn = [Raw(None, "c/never-seen:1", at=json.loads(lines[4])["ts"])]
+    put_raw(places.telemetry, [*records[:4], named_by_headers, *bad, *withdrawn, *records[5:]])
 
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, source=SourceSettings("raw"))
     drain(spark, job, engine)
@@ -74,11 +76,11 @@ def test_raw_reports_decide_as_those_in_our_envelope(spark: SparkSession, kafka:
         (5, "broker-empty"),
         (6, "not-json"),
         (7, "missing-field"),
-        (8, "wrong-type"),
+        (8, "broker-empty"),
     ]
 
     outside = rebalancer("replay", "--from-topic", places.telemetry, "--set", "source.format=raw", "--json")
-    assert outside.json["records"] == len(lines) + len(bad)
+    assert outside.json["records"] == len(lines) + len(bad) + len(withdrawn)
     done = rebalancer("record", tmp_path / "copy.jsonl", "--set", "source.format=raw", "--set", f"topics.telemetry={places.telemetry}")
     assert done.code == 0, done.err
     copied = (tmp_path / "copy.jsonl").read_bytes().splitlines()

@@ -157,3 +157,35 @@ def test_a_broker_that_withdraws_its_figures_and_then_its_bundles_is_gone() -> N
     empty = replace(report("b:1", 4, bundles={}), figures=None)
     fold_all(engine(), [report("a:1", 0), report("b:1", 1), Tombstone("c", "b:1", T0 + 3000), empty], store)
     assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+
+def test_tombstones_are_never_rejected_in_whatever_order_and_however_often_they_come() -> None:
+    """The leader writes both when a broker dies, in one millisecond, on two topics that nothing keeps in order; messages may come twice."""
+    figures = Tombstone("c", "b:1", T0 + 3000)
+    bundles = replace(report("b:1", 3, bundles={}), figures=None)
+    begin: list[TelemetryRecord] = [report("a:1", 0), report("b:1", 1), tables_only("b:1", 2)]
+    orders: list[list[TelemetryRecord]] = [
+        [figures, bundles],
+        [bundles, figures],
+        [figures, figures, bundles, bundles],
+        [bundles, figures, bundles, figures],
+    ]
+    for tombstones in orders:
+        store = InMemoryStore()
+        assert fold_all(engine(), [*begin, *tombstones], store) == []
+        assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+
+def test_a_tombstone_that_was_overtaken_by_new_figures_withdraws_nothing_and_is_no_error() -> None:
+    store = InMemoryStore()
+    late, bundles = Tombstone("c", "b:1", T0 + 1000), replace(report("b:1", 1, bundles={}), figures=None)
+    assert fold_all(engine(), [report("a:1", 0), figures_only("b:1", 3), tables_only("b:1", 3), late, bundles], store) == []
+    assert {broker.broker for broker in store.brokers()} == {"a:1", "b:1"}
+    assert store.get_table("b:1") is not None
+
+
+def test_a_tombstone_withdraws_figures_also_where_bundles_were_listed_since() -> None:
+    """A collector repeats the list of bundles that still holds; the broker's own word about its figures is what counts."""
+    store = InMemoryStore()
+    fold_all(engine(), [report("a:1", 0), figures_only("b:1", 1), tables_only("b:1", 4), Tombstone("c", "b:1", T0 + 3000)], store)
+    assert [broker.broker for broker in store.brokers()] == ["a:1"]

@@ -97,7 +97,7 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     quiet = rebalancer("replay", "--from-topic", control.uri("telemetry"), "--out", tmp_path / "out")
 
     assert f"rejected not-json at segment 0, byte {at} of {control.uri('telemetry')}: " in told.out
-    assert f"skipped 1 record that is no telemetry record [not-json]: segment 0, byte {at}. " in quiet.err
+    assert f"skipped 1 record that is no usable telemetry record [not-json]: segment 0, byte {at}. " in quiet.err
     (row,) = (tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()
     assert (json.loads(row)["topic"], json.loads(row)["offset"]) == (control.uri("telemetry"), at)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sinks.raw import Around, SourceSettings, check_source, enveloped
+from sinks.raw import Around, RawKind, SourceSettings, check_source, enveloped
 from sinks.wire import decode
 from strategies.errors import SettingsError, WireError
 from strategies.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
@@ -64,6 +64,20 @@ def test_figures_and_busy_bundles_of_the_extensible_manager_are_read_by_their_ki
     assert isinstance(read(None, "c/b:1", kind="broker-load-data"), Tombstone)
 
 
+@pytest.mark.parametrize("value", [None, b"", b" \n"], ids=["null", "empty", "blank"])
+@pytest.mark.parametrize("kind", ["load-report", "broker-load-data"])
+def test_a_tombstone_withdraws_what_the_broker_said_of_itself(value: bytes | None, kind: RawKind) -> None:
+    withdrawn = read(value, "c/b:1", SourceSettings("raw", kind=kind))
+    assert isinstance(withdrawn, Tombstone)
+    assert (withdrawn.cluster, withdrawn.broker, withdrawn.ts) == ("c", "b:1", 5)
+
+
+def test_a_tombstone_of_busy_bundles_is_an_empty_list() -> None:
+    withdrawn = read(None, "c/b:1", kind="top-bundles-load-data")
+    assert isinstance(withdrawn, LoadReport)
+    assert (withdrawn.figures, withdrawn.bundles and withdrawn.bundles.names) == (None, ())
+
+
 def test_what_has_our_envelope_stays_as_it_is() -> None:
     """Outcomes come back on the same topic, with the cluster as their key."""
     assert isinstance(read(outcome(), "c"), OutcomeReport)
@@ -80,9 +94,9 @@ def test_what_has_our_envelope_stays_as_it_is() -> None:
         (REPORT, "\x07/b:1", "cluster-name"),
         (b"nonsense", "c/b:1", "not-json"),
         (b"{}", "c/b:1", "missing-field"),
-        (b"", "c/b:1", "not-json"),
         (b"[" * 5_000, "c/b:1", "too-deep"),
-        (None, "c/b:1", "wrong-type"),
+        (None, None, "cluster-empty"),
+        (None, "c", "broker-empty"),
         (REPORT + b',"cluster":"other"', "c/b:1", "not-json"),
         (b"\xff\xfe", "c/b:1", "not-utf8"),
     ],
