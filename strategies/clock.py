@@ -1,7 +1,9 @@
-"""The time of a cluster: the largest believable timestamp of its log, so that one bad clock can neither freeze nor rush it.
+"""The time of a cluster: the largest believed timestamp of its log, so that one bad clock can neither freeze nor rush it.
 
 A record further than `jump_ms` from the cluster's time is not believed. When nothing but such records arrives, in ascending order and
-spanning `recovery_ms`, the log really has moved on (an outage, a repaired clock) and their time is taken.
+spanning `recovery_ms`, the log really has moved on (an outage, a repaired clock) and their time is taken. A record that leads by more than
+`tolerance_ms` is used, but the cluster's time follows it only when most producers agree (`clock_votes`), or when no other producer has
+sent anything for `silence_ms`.
 """
 
 from __future__ import annotations
@@ -9,26 +11,60 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Verdict = Literal["believed", "ahead", "behind", "moved-on", "moved-back"]
+Verdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
+#: The smallest number of records that show that no other producer sends anything.
+_ALONE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`: the unbroken run of records not believed so far, or None."""
+    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`, `run`: the unbroken run of records not followed so far, or None.
+
+    `run` is their number.
+    """
 
     now_ms: int
     run_from_ms: int | None = None
     run_to_ms: int | None = None
+    run: int = 0
 
 
-def judge(clock: Clock, ts: int, jump_ms: int, recovery_ms: int) -> tuple[Clock, Verdict]:
-    """The clock after a record stamped `ts`, and whether that record is believed; "moved-…" means believed after a long run."""
-    if abs(ts - clock.now_ms) <= jump_ms:
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A producer whose clock is not believed. `ts`: of its newest record; `lead_ms`: how far that was ahead of the cluster's time then.
+
+    `used`: whether the newest figures of this broker that a round may look at carry that clock; `news`: whether that record was newer than
+    all that its producer said before, so that it counts as a vote.
+    """
+
+    ts: int
+    lead_ms: int
+    used: bool
+    news: bool = True
+
+    @property
+    def heard_ms(self) -> int:
+        """When its newest record came, by the cluster's time."""
+        return self.ts - self.lead_ms
+
+
+def judge(
+    clock: Clock, ts: int, jump_ms: int, recovery_ms: int, *, tolerance_ms: int | None = None, silence_ms: int = 0
+) -> tuple[Clock, Verdict]:
+    """The clock after a record stamped `ts`, and whether that record is believed; "moved-…" means believed after a long run.
+
+    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that nothing leads.
+    """
+    lead = ts - clock.now_ms
+    if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):
         return Clock(max(clock.now_ms, ts)), "believed"
     run_from, run_to = clock.run_from_ms, clock.run_to_ms
     continues = run_from is not None and run_to is not None and run_to <= ts <= run_to + jump_ms
     started = run_from if continues and run_from is not None else ts
-    ahead = ts > clock.now_ms
-    if ts - started >= recovery_ms:
-        return Clock(ts), "moved-on" if ahead else "moved-back"
-    return replace(clock, run_from_ms=started, run_to_ms=ts), "ahead" if ahead else "behind"
+    count = clock.run + 1 if continues else 1
+    leads = 0 < lead <= jump_ms
+    began_near = 0 < started - clock.now_ms <= jump_ms
+    if ts - started >= (silence_ms if began_near else recovery_ms) and (count >= _ALONE or not began_near):
+        return Clock(ts), "moved-on" if lead > 0 else "moved-back"
+    waiting = replace(clock, run_from_ms=started, run_to_ms=ts, run=count)
+    return waiting, "leads" if leads else "ahead" if lead > 0 else "behind"

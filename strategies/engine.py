@@ -6,11 +6,12 @@ micro-batches, wall clocks, timers or partitions (architecture: "Time and determ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from strategies.beginning import LONGEST_BEGINNING, Early, better_time, is_sure
-from strategies.clock import Clock, judge
+from strategies.clock import Clock, Verdict, judge
+from strategies.clock_votes import check_clock, counted, followed, in_time, moved, returned, strayed, tolerance_of, untimed, went_back
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
@@ -79,7 +80,8 @@ def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for names nobody knows and for windows that are none."""
+    """The rules of every round. Raises SettingsError for names nobody knows, windows that are none, and a clock that cannot be judged."""
+    check_clock(settings.round)
     entry = entry_of(settings.strategy)
     manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
     name, placing = placement_of(settings)
@@ -163,8 +165,11 @@ class Engine:
         clock = state.clock
         assert clock is not None
         settings = self._settings
-        judged, verdict = judge(clock, record.ts, settings.max_clock_jump_ms, settings.clock_recovery_ms)
-        state = replace(state, clock=judged)
+        if isinstance(record, Sweep) and went_back(record, state, store, settings):
+            return _set_back(record, state, clock, store)
+        record, state, verdict = self._timed(record, state, clock, store)
+        judged = state.clock
+        assert judged is not None
         if verdict in ("ahead", "behind"):
             store.put_cluster(state)
             return [_clock_rejection(record, clock.now_ms, verdict)]
@@ -181,18 +186,46 @@ class Engine:
             return []
         return self._close(closed_by, record, before, state, store)
 
+    def _timed(
+        self, record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore
+    ) -> tuple[TelemetryRecord, ClusterState, Verdict]:
+        """The record as it is used, the state with the time after it, and whether the record is believed."""
+        settings, tolerance = self._settings, tolerance_of(self._settings)
+        judged, verdict = judge(
+            clock,
+            record.ts,
+            settings.max_clock_jump_ms,
+            settings.clock_recovery_ms,
+            tolerance_ms=tolerance,
+            silence_ms=settings.stale_after_ms,
+        )
+        lead = record.ts - clock.now_ms
+        if verdict == "moved-on":
+            state = moved(state, record.ts, settings)
+        if abs(lead) <= tolerance:
+            return record, replace(returned(record, state, store), clock=judged), verdict
+        if verdict in ("moved-on", "moved-back"):
+            return record, replace(state, clock=judged), verdict
+        state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
+        other = None if verdict == "ahead" else followed(record, state, store, settings)
+        if other is not None:
+            return record, other, "believed"
+        return in_time(record, clock.now_ms) if verdict == "leads" else record, replace(state, clock=judged), verdict
+
     def _close(
         self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, store: StateStore
     ) -> list[Event]:
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         brokers = sorted(store.brokers(), key=lambda broker: broker.order)
-        gone = self._gone(brokers, record, last_sweep_ms, now_ms)
+        heard = {name for name, stray in state.strays.items() if stray.heard_ms >= now_ms - self._settings.stale_after_ms}
+        gone = self._gone(brokers, record, last_sweep_ms, now_ms, heard)
         for broker in brokers:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         state = _without_expired(state, now_ms, self._rules)
         # Those that left may have handed averages to the others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
+        state = counted(state, {broker.broker: newest_report_ms(broker) for broker in known}, now_ms, self._settings)
         given = RoundInput(
             cluster=record.cluster,
             number=state.round + 1,
@@ -209,16 +242,20 @@ class Engine:
             policies=state.policies,
             spent=state.spent,
             advised=state.advised,
+            strays=state.strays,
         )
         result = run_round(given, self._shedder, self._rules)
         _remember(result.memory, known, store)
         store.put_cluster(_after_round(state, result, now_ms))
         return [*result.commands, result.round]
 
-    def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int) -> set[str]:
-        """Brokers that nobody lists any more and that did not report in this pass, and those that have been silent for very long."""
+    def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int, heard: Set[str]) -> set[str]:
+        """Brokers that nobody lists any more and that did not report in this pass, and those that have been silent for very long.
+
+        `heard`: brokers that report, by a clock that is not believed.
+        """
         silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms
-        gone = {broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms}
+        gone = {broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms} - heard
         if isinstance(record, Sweep):
             listed = {*record.brokers, *record.missing}
             gone |= {broker.broker for broker in brokers if broker.broker not in listed and newest_report_ms(broker) <= last_sweep_ms}
@@ -239,8 +276,13 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             if record.ts <= state.sweep_at_ms:
                 code = "duplicate" if record.ts == state.sweep_at_ms else "out-of-order"
                 text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
+                if record.sweep == state.sweep + 1:
+                    text = (
+                        f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "
+                        "the collector's clock stands still or went back; check it"
+                    )
                 return state, Rejection(code, text, record)
-            return replace(state, sweep_at_ms=record.ts, missing=dict(record.missing)), None
+            return replace(state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)), None
         case OutcomeReport():
             return learn_outcome(record, state, store), None
         case Policies():
@@ -316,10 +358,35 @@ def _forget_everything_timed(state: ClusterState, clock: Clock, store: StateStor
         round=state.round,
         round_at_ms=clock.now_ms,
         joined=state.joined,
+        voters=max(state.voters, state.live),
         policies=state.policies,
         # What an hour may move is no estimate but a promise: nobody knows how long ago this was, so it counts from now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
     )
+
+
+def _set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
+    """The collector's clock went back: its next pass is used, and the open round is as long as it was."""
+    for broker in store.brokers():
+        store.put_broker(untimed(broker))
+    back = clock.now_ms - record.ts
+    store.put_cluster(
+        replace(
+            state,
+            clock=Clock(record.ts),
+            strays={},
+            gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
+            round_at_ms=state.round_at_ms - back,
+            sweep_at_ms=record.ts,
+            sweep=record.sweep,
+            missing=dict(record.missing),
+        )
+    )
+    text = (
+        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the cluster's time, and pass {record.sweep - 1} was not: "
+        "the collector's clock went back; its time counts from here on"
+    )
+    return [Rejection("clock-behind", text, record)]
 
 
 def _clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:

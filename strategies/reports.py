@@ -46,7 +46,8 @@ def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> C
     """Forgets a broker, which may have said so itself at `ts`; its bundles keep their averages until whoever takes them over reports."""
     broker, table = store.get_broker(name), store.get_table(name)
     newest = max(ts, state.gone.get(name, -1), -1 if broker is None else newest_report_ms(broker))
-    state = replace(state, gone={**state.gone, name: newest})
+    strays = {other: stray for other, stray in state.strays.items() if other != name}
+    state = replace(state, gone={**state.gone, name: newest}, strays=strays)
     store.remove_broker(name)
     if table is None:
         return state

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from strategies.clock import Stray
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
@@ -39,7 +40,8 @@ class Rules:
 class RoundInput:
     """A cluster at the instant a round closes. `brokers` in order of first appearance; `read_table` unpacks nothing by itself.
 
-    `departed`: averages of bundles on their way; `policies`: newest snapshot; `spent`: moved within the hour; `advised`: bundle → when.
+    `departed`: averages of bundles on their way; `policies`: newest snapshot; `spent`: moved within the hour; `advised`: bundle → when;
+    `strays`: producers whose clock is not believed.
     """
 
     cluster: str
@@ -57,6 +59,7 @@ class RoundInput:
     policies: str | None = None
     spent: tuple[Spent, ...] = ()
     advised: Mapping[str, int] = field(default_factory=dict)
+    strays: Mapping[str, Stray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

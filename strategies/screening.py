@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 
 from strategies.averages import bundles_of, unpack_history
 from strategies.bundle_loads import BundleLoads, no_bundles
+from strategies.clock_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.estimate import burdened
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
@@ -30,23 +31,51 @@ class Screened:
 
 def screen(given: RoundInput, rules: Rules) -> Screened:
     """Brokers whose figures may be trusted now, without those that the operator leaves out."""
-    live, stale, excluded = list[BrokerState](), dict[str, str](), list[str]()
+    live, stale, excluded, wrong = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
+    tolerance, few = tolerance_of(rules.round), len(given.brokers) <= 2
     is_excluded = matcher(rules.limits.excluded_brokers)
     for broker in given.brokers:
         age = given.now_ms - broker.reported_at_ms
+        stray = given.strays.get(broker.broker)
+        lead = -age if stray is None else stray.lead_ms
         if is_excluded(broker.broker):
             excluded.append(broker.broker)
         elif broker.reported_at_ms < 0:
             stale[broker.broker] = "no load figures yet"
+        elif -age > tolerance or (stray is not None and stray.used and lead > 0):
+            stale[broker.broker] = _wrong_clock(lead, few)
+            wrong.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
             why = given.missing.get(broker.broker)
             stale[broker.broker] = f"newest report is {age / 1000:.0f} s old" + (f" ({why})" if why else "")
+            if stray is not None:
+                stale[broker.broker] += f"; {_wrong_clock(lead, few)}"
+                wrong.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
     text = "limits.excluded_brokers names it: it neither gives nor takes, and no mean counts it"
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
     skips += [Skip("cluster", (given.cluster,), "unreadable-policies", why) for why in policies_of(given).complaints]
-    return Screened(tuple(live), stale, tuple(skips))
+    known = {broker.broker for broker in given.brokers}
+    wrong += [_clock_skip(name, stray.lead_ms, few, given.cluster) for name, stray in given.strays.items() if name not in known]
+    return Screened(tuple(live), stale, (*skips, *wrong))
+
+
+def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:
+    """A producer whose clock is not believed, by name and with the distance."""
+    code, evidence = ("clock-ahead" if lead_ms > 0 else "clock-behind"), {"lead_ms": lead_ms}
+    if producer in (COLLECTOR, EXECUTOR):
+        return Skip(
+            "cluster", (cluster,), code, f"the {producer}: {_wrong_clock(lead_ms, few)}", evidence={"producer": producer, **evidence}
+        )
+    return Skip("broker", (producer,), code, _wrong_clock(lead_ms, few), evidence=evidence)
+
+
+def _wrong_clock(lead_ms: int, few: bool) -> str:
+    """`few`: so few brokers that none of them is outvoted."""
+    where = "ahead of" if lead_ms > 0 else "behind"
+    text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
+    return f"{text}, and that of the other broker, because two alone do not prove whose is wrong" if few else text
 
 
 def policies_of(given: RoundInput) -> PoliciesView:

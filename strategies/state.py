@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from strategies.beginning import Early
-from strategies.clock import Clock
+from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.limits.budget import Spent
 from strategies.model import ClusterMemory
@@ -75,9 +75,10 @@ class ClusterState:
 
     `early`: what the log began with, until the first round has closed (None from then on).
     `round`: number of the last closed round; `round_at_ms`: when it closed (before the first one: the first record).
-    `sweep_at_ms`: newest sweep marker, −1 before the first.
+    `sweep_at_ms`, `sweep`: time and number of the newest sweep marker, −1 before the first.
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
     `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
+    `strays`: producers whose clock is not believed; `voters`: brokers whose clocks count, see `clock_votes`.
     `policies`: newest snapshot as JSON text. `spent`: what rounds of the last hour moved. `advised`: bundle → when a limit was advised.
     `orders`: bundle → the newest command about it; `rehearsed`: command id → what a dry run has answered.
     """
@@ -102,11 +103,16 @@ class ClusterState:
     advised: Mapping[str, int] = field(default_factory=dict)
     orders: Mapping[str, Order] = field(default_factory=dict)
     rehearsed: Mapping[str, Rehearsal] = field(default_factory=dict)
+    sweep: int = -1
+    strays: Mapping[str, Stray] = field(default_factory=dict)
+    voters: int = 0
 
 
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
     tree = asdict(state)
+    if state.clock is not None:  # beside it, where versions before 0.2 do not look
+        tree["clock_run"] = tree["clock"].pop("run")
     tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
     return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -122,13 +128,17 @@ def from_bytes(data: bytes) -> ClusterState:
         )
     in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
-        clock=None if tree["clock"] is None else Clock(**tree["clock"]),
+        clock=None if tree["clock"] is None else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
         early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
         in_flight=in_flight,
         orders=_orders(tree, in_flight),
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
+        # Written since 0.2; without them a state is one in which no clock strays.
+        sweep=tree.get("sweep", -1),
+        strays={name: Stray(**stray) for name, stray in tree.get("strays", {}).items()},
+        voters=tree.get("voters", 0),
         memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
         **{
             name: tree[name]

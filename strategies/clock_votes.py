@@ -1,0 +1,167 @@
+"""Whose clock is right where producers disagree: what most of them say, each of which has one vote.
+
+Brokers that publish their own reports stamp them with their own clocks, and the collector stamps all with its one. A producer whose newest
+record is further from the cluster's time than half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while those that
+stray are a minority or exactly half; it moves when they are more than half. A record votes for an earlier time only if it is newer than
+everything its producer said before: a part of the log that is delivered twice moves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from strategies.clock import Clock, Stray
+from strategies.errors import SettingsError
+from strategies.model import LoadReport, OutcomeReport, Policies, Sweep, TelemetryRecord, Tombstone
+from strategies.reports import newest_report_ms
+from strategies.settings import RoundSettings
+from strategies.state import ClusterState
+from strategies.store import BrokerState, StateStore
+
+#: Producers that are no brokers, under names that no broker has.
+COLLECTOR, EXECUTOR = "collector", "executor"
+#: The state must stay small whatever names a log holds.
+_STRAYS_AT_MOST = 1_000
+
+
+def tolerance_of(settings: RoundSettings) -> int:
+    """How far (ms) a producer may lead: with as much again since its last report, no other broker is stale because of it."""
+    return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
+
+
+def check_clock(settings: RoundSettings) -> None:
+    """Raises SettingsError where a pause that leaves no report stale would be taken for a wrong clock."""
+    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
+    if stale > jump:
+        text = f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no report stale would count as a wrong clock"
+        raise SettingsError([f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"])
+
+
+def producer_of(record: TelemetryRecord) -> str:
+    """Whose clock stamped a record."""
+    match record:
+        case LoadReport() | Tombstone():
+            return record.broker
+        case OutcomeReport():
+            return EXECUTOR
+        case _:
+            return COLLECTOR
+
+
+def strayed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings, *, used: bool) -> ClusterState:
+    """The state with the record's producer among those that stray; a late or repeated record changes nothing."""
+    assert state.clock is not None
+    name, lead = producer_of(record), record.ts - state.clock.now_ms
+    before, broker = state.strays.get(name), store.get_broker(name)
+    news = lead > 0 or _is_news(record, before, broker, state)
+    if not news and (broker is None or newest_report_ms(broker) >= state.clock.now_ms - settings.stale_after_ms):
+        return state
+    kept = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
+    counted = before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
+    voters = state.voters + (0 if counted or name in (COLLECTOR, EXECUTOR) else 1)
+    strays = {**{other: stray for other, stray in state.strays.items() if other != name}, name: Stray(record.ts, lead, kept, news)}
+    return replace(state, strays=dict(list(strays.items())[-_STRAYS_AT_MOST:]), voters=voters)
+
+
+def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState | None:
+    """The state after time has moved to what most producers say; None while those that say so are no majority."""
+    assert state.clock is not None
+    now, tolerance = state.clock.now_ms, tolerance_of(settings)
+    leads = record.ts > now
+    if producer_of(record) not in state.strays:
+        return None
+    agreeing = {
+        name: stray.ts
+        for name, stray in state.strays.items()
+        if stray.news and (stray.lead_ms > 0) == leads and stray.heard_ms >= now - settings.stale_after_ms and name != EXECUTOR
+    }
+    if leads:
+        agreeing = {name: ts for name, ts in agreeing.items() if now + tolerance < ts <= now + settings.max_clock_jump_ms}
+    if not _most(agreeing, record, state, store):
+        return None
+    # In between two camps of strays, the nearer one: so it is the time that the producer in the middle keeps.
+    middle = min(agreeing.values()) if leads else max(agreeing.values())
+    return moved(state, max(ts for ts in agreeing.values() if ts - middle <= tolerance), settings)
+
+
+def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
+    """The state with another time. When that is an earlier one, the open round is as long as it was.
+
+    When it is a later one, the open round is due and not late: the others may report first.
+    """
+    assert state.clock is not None
+    by = now_ms - state.clock.now_ms
+    round_at = state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
+    strays = {name: stray for name, stray in state.strays.items() if abs(stray.ts - now_ms) > tolerance_of(settings)}
+    return replace(state, clock=Clock(now_ms), strays=strays, round_at_ms=round_at)
+
+
+def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
+    """The state after a producer that strayed has sent a record of the cluster's time: its clock was repaired.
+
+    Reports with the wrong clock do not stand in the way of those with the right one.
+    """
+    name = producer_of(record)
+    stray = state.strays.get(name)
+    if stray is None:
+        return state
+    broker = store.get_broker(name)
+    if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
+        store.put_broker(untimed(broker))
+    return replace(state, strays={other: one for other, one in state.strays.items() if other != name})
+
+
+def untimed(broker: BrokerState) -> BrokerState:
+    """A broker whose next report is a new one, whatever time that carries."""
+    return replace(broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest="")
+
+
+def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
+    """A record that leads, as of now where its time would hide what comes after it. Reports and sweeps keep theirs."""
+    match record:
+        case OutcomeReport():
+            return replace(record, ts=now_ms, outcome=replace(record.outcome, ts=now_ms))
+        case Tombstone() | Policies():
+            return replace(record, ts=now_ms)
+        case _:
+            return record
+
+
+def counted(state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings) -> ClusterState:
+    """The state when a round closes: who votes until the next one. `names`: brokers, and when each was heard last."""
+    oldest = now_ms - settings.stale_after_ms
+    strays = {name: stray for name, stray in state.strays.items() if name in names or stray.heard_ms >= oldest}
+    recent = {name for name, ts in names.items() if ts >= oldest} | {name for name, stray in strays.items() if stray.heard_ms >= oldest}
+    return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
+
+
+def went_back(record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings) -> bool:
+    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier time, nothing from its brokers since."""
+    if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
+        return False
+    return all(_newest_ms(store.get_broker(name)) <= state.sweep_at_ms for name in record.brokers)
+
+
+def _is_news(record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState) -> bool:
+    """Whether a record of an earlier time is newer than all that its producer said before."""
+    if isinstance(record, Sweep):
+        return record.ts > state.sweep_at_ms
+    if not isinstance(record, LoadReport):
+        return False
+    before = stray.ts if stray is not None and stray.lead_ms < 0 else -1
+    return record.ts > max(_newest_ms(broker), before, state.gone.get(record.broker, -1))
+
+
+def _newest_ms(broker: BrokerState | None) -> int:
+    return -1 if broker is None else newest_report_ms(broker)
+
+
+def _most(agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore) -> bool:
+    """Whether so many are more than half of those that vote: brokers, and with a sweep those it lists and the collector."""
+    if isinstance(record, Sweep):
+        return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(set(record.brokers))
+    brokers = agreeing.keys() - {COLLECTOR}
+    if state.round > 0:
+        return 2 * len(brokers) > max(state.voters, state.live)
+    return 2 * len(brokers) > state.joined + (store.get_broker(producer_of(record)) is None)

@@ -1,0 +1,136 @@
+"""Whose clock is right where producers disagree, and how a round names those that are wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from strategies.engine import Engine, EngineSettings
+from strategies.errors import SettingsError
+from strategies.model import Event, Rejection, Round, TelemetryRecord
+from strategies.settings import RoundSettings
+from strategies.state import from_bytes, to_bytes
+from strategies.store import InMemoryStore
+from tests.unit.telemetry_builders import T0, fold_all, outcome, report, sweep
+
+
+def engine(**settings: int) -> Engine:
+    return Engine(EngineSettings(strategy="threshold", round=RoundSettings(**settings)))
+
+
+def rounds(events: Sequence[Event]) -> list[Round]:
+    return [event for event in events if isinstance(event, Round)]
+
+
+def raw(minutes: range, **leads: float) -> list[TelemetryRecord]:
+    """Brokers a, b, c report twice a minute, each by its own clock."""
+    return [
+        report(f"{name}:1", 30 * half + i + leads.get(name, 0), 20 + half % 30 + i)
+        for half in range(minutes.start * 2, minutes.stop * 2)
+        for i, name in enumerate("abc")
+    ]
+
+
+@pytest.mark.parametrize("lead", [181, 240, 299])
+def test_a_broker_three_to_five_minutes_ahead_makes_no_other_stale_and_is_named(lead: int) -> None:
+    events = fold_all(engine(), [*raw(range(4)), *raw(range(4, 30), a=lead)])
+    after = rounds(events)[5:]
+    assert len(after) >= 20
+    for one in after:
+        assert set(one.brokers) == {"b:1", "c:1"}
+        assert list(one.stale) == ["a:1"]
+        (skip,) = [skip for skip in one.skips if skip.code.startswith("clock")]
+        assert (skip.names, skip.code) == (("a:1",), "clock-ahead")
+        assert abs(float(str(skip.evidence["lead_ms"])) - lead * 1000) <= 31_000
+        assert "clock is" in one.stale["a:1"]
+
+
+def test_a_repaired_clock_brings_its_broker_back_at_once() -> None:
+    events = fold_all(engine(), [*raw(range(4)), *raw(range(4, 10), a=240), *raw(range(10, 14))])
+    assert {"a:1", "b:1", "c:1"} == set(rounds(events)[-1].brokers) == set(rounds(events)[-2].brokers)
+    assert not [event for event in events if isinstance(event, Rejection)]
+
+
+def test_a_broker_that_creeps_ahead_does_not_take_the_time_with_it() -> None:
+    records: list[TelemetryRecord] = []
+    for half in range(120):
+        records += [report(f"{name}:1", 30 * half + i + (15 * half if name == "a" else 0), 20 + half % 30) for i, name in enumerate("abc")]
+    events = fold_all(engine(), records)
+    assert 57 <= len(rounds(events)) <= 61
+    assert {tuple(sorted(one.brokers)) for one in rounds(events)[20:]} == {("b:1", "c:1")}
+    rejected = [event.record for event in events if isinstance(event, Rejection)]
+    assert {getattr(record, "broker", "") for record in rejected} == {"a:1"}
+
+
+@pytest.mark.parametrize("lead", [100, 240])
+def test_an_executor_that_is_ahead_moves_no_time_and_its_outcome_counts(lead: int) -> None:
+    passes = [
+        record
+        for i in range(4)
+        for record in (
+            report("a:1", 60 * i, 20 + i),
+            report("b:1", 60 * i + 1, 20 + i),
+            replace(sweep(60 * i + 2, "a:1", "b:1"), sweep=i + 1),
+        )
+    ]
+    late = outcome("id", "t/ns/0x00000000_0x10000000", 60 * 2 + 3 + lead, "applied")
+    events = fold_all(engine(), [*passes[:9], late, *passes[9:]])
+    assert not [event for event in events if isinstance(event, Rejection)]
+    last = rounds(events)[-1]
+    assert last.brokers == ("a:1", "b:1")
+    (skip,) = last.skips[:1] if last.skips[0].code == "clock-ahead" else [one for one in last.skips if one.code == "clock-ahead"]
+    assert (skip.subject, skip.evidence["producer"]) == ("cluster", "executor")
+
+
+def test_a_collector_whose_clock_was_set_back_goes_on_with_its_next_pass() -> None:
+    def one_pass(number: int, seconds: float) -> list[TelemetryRecord]:
+        return [
+            report("a:1", seconds, 20 + number),
+            report("b:1", seconds + 1, 30 - number),
+            replace(sweep(seconds + 2, "a:1", "b:1"), sweep=number),
+        ]
+
+    log = [*one_pass(1, 0), *one_pass(2, 60), *one_pass(3, 120 + 240), *one_pass(4, 180), *one_pass(5, 240), *one_pass(6, 300)]
+    events = fold_all(engine(), log)
+    assert [(one.ts - T0) // 1000 for one in rounds(events)] == [2, 62, 361, 242, 302]
+    assert [one.stale for one in rounds(events)][3:] == [{}, {}]
+    assert [event.code for event in events if isinstance(event, Rejection)] == ["out-of-order", "out-of-order", "clock-behind"]
+
+
+def test_a_part_of_the_log_that_comes_twice_sets_no_clock_back() -> None:
+    once = raw(range(6))
+    clean = rounds(fold_all(engine(), [*once, *raw(range(6, 9))]))
+    twice = rounds(fold_all(engine(), [*once, *once[-24:], *raw(range(6, 9))]))
+    assert clean == twice
+
+
+def test_two_brokers_that_disagree_prove_nothing_move_nothing_and_are_both_to_be_checked() -> None:
+    records = [record for record in raw(range(12), a=240) if getattr(record, "broker", "") != "c:1"]
+    last = rounds(fold_all(engine(), records))[-1]
+    assert len(last.brokers) == 1
+    assert [skip.code for skip in last.skips] == ["clock-behind", "too-few-brokers"] or "clock-ahead" in [skip.code for skip in last.skips]
+    assert "two alone do not prove whose is wrong" in next(iter(last.stale.values()))
+
+
+def test_the_only_broker_that_still_reports_after_a_pause_is_followed() -> None:
+    events = fold_all(engine(), [*raw(range(4)), *(report("a:1", 240 + 200 + 30 * i, 20 + i) for i in range(20))])
+    assert rounds(events)[-1].ts - T0 > 900_000
+
+
+def test_state_that_knows_no_votes_goes_on() -> None:
+    store = InMemoryStore()
+    fold_all(engine(), raw(range(4), a=240), store)
+    state = store.get_cluster()
+    assert state.strays
+    assert from_bytes(to_bytes(state)) == state
+    tree = json.loads(to_bytes(state))
+    old = {name: value for name, value in tree.items() if name not in ("strays", "voters", "sweep", "clock_run")}
+    assert from_bytes(json.dumps(old).encode()).strays == {}
+
+
+def test_settings_that_take_a_pause_for_a_wrong_clock_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"round.stale_after_ms: 400000 is more than round.max_clock_jump_ms \(300000\)"):
+        engine(stale_after_ms=400_000)
