@@ -10,8 +10,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from strategies.beginning import LONGEST_BEGINNING, Early, better_time, is_sure
-from strategies.clock import Clock, Verdict, judge
-from strategies.clock_votes import check_clock, counted, followed, in_time, moved, returned, strayed, tolerance_of, untimed, went_back
+from strategies.clock import Clock
+from strategies.clock_votes import check_clock, counted, went_back
+from strategies.cluster_time import clock_rejection, forget_everything_timed, set_back, timed
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
@@ -159,22 +160,22 @@ class Engine:
         store.put_cluster(replace(state, early=None))
         now_ms = record.ts if state.clock is None else state.clock.now_ms
         outside = (unpack_record(one.packed) for one in early if one.far)
-        return [*events, *(_clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind") for one in outside)]
+        return [*events, *(clock_rejection(one, now_ms, "ahead" if one.ts > now_ms else "behind") for one in outside)]
 
     def _fold_timed(self, record: TelemetryRecord, state: ClusterState, store: StateStore) -> list[Event]:
         clock = state.clock
         assert clock is not None
         settings = self._settings
         if isinstance(record, Sweep) and went_back(record, state, store, settings):
-            return _set_back(record, state, clock, store)
-        record, state, verdict = self._timed(record, state, clock, store)
+            return set_back(record, state, clock, store)
+        record, state, verdict = timed(record, state, clock, store, settings)
         judged = state.clock
         assert judged is not None
         if verdict in ("ahead", "behind"):
             store.put_cluster(state)
-            return [_clock_rejection(record, clock.now_ms, verdict)]
+            return [clock_rejection(record, clock.now_ms, verdict)]
         if verdict == "moved-back":
-            state = _forget_everything_timed(state, judged, store)
+            state = forget_everything_timed(state, judged, store)
         before = state.sweep_at_ms
         state, rejection = _apply(record, state, store)
         if rejection is not None:
@@ -185,32 +186,6 @@ class Engine:
             store.put_cluster(state)
             return []
         return self._close(closed_by, record, before, state, store)
-
-    def _timed(
-        self, record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore
-    ) -> tuple[TelemetryRecord, ClusterState, Verdict]:
-        """The record as it is used, the state with the time after it, and whether the record is believed."""
-        settings, tolerance = self._settings, tolerance_of(self._settings)
-        judged, verdict = judge(
-            clock,
-            record.ts,
-            settings.max_clock_jump_ms,
-            settings.clock_recovery_ms,
-            tolerance_ms=tolerance,
-            silence_ms=settings.stale_after_ms,
-        )
-        lead = record.ts - clock.now_ms
-        if verdict == "moved-on":
-            state = moved(state, record.ts, settings)
-        if abs(lead) <= tolerance:
-            return record, replace(returned(record, state, store), clock=judged), verdict
-        if verdict in ("moved-on", "moved-back"):
-            return record, replace(state, clock=judged), verdict
-        state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
-        other = None if verdict == "ahead" else followed(record, state, store, settings)
-        if other is not None:
-            return record, other, "believed"
-        return in_time(record, clock.now_ms) if verdict == "leads" else record, replace(state, clock=judged), verdict
 
     def _close(
         self, closed_by: ClosedBy, record: TelemetryRecord, last_sweep_ms: int, state: ClusterState, store: StateStore
@@ -346,53 +321,3 @@ def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStor
         remembered = memory.brokers.get(broker.broker, _NOTHING)
         if remembered != broker.memory:
             store.put_broker(replace(broker, memory=remembered))
-
-
-def _forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
-    """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
-    for broker in store.brokers():
-        store.remove_broker(broker.broker)
-    return ClusterState(
-        clock=clock,
-        early=None,
-        round=state.round,
-        round_at_ms=clock.now_ms,
-        joined=state.joined,
-        voters=max(state.voters, state.live),
-        policies=state.policies,
-        # What an hour may move is no estimate but a promise: nobody knows how long ago this was, so it counts from now.
-        spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
-    )
-
-
-def _set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
-    """The collector's clock went back: its next pass is used, and the open round is as long as it was."""
-    for broker in store.brokers():
-        store.put_broker(untimed(broker))
-    back = clock.now_ms - record.ts
-    store.put_cluster(
-        replace(
-            state,
-            clock=Clock(record.ts),
-            strays={},
-            gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
-            round_at_ms=state.round_at_ms - back,
-            sweep_at_ms=record.ts,
-            sweep=record.sweep,
-            missing=dict(record.missing),
-        )
-    )
-    text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the cluster's time, and pass {record.sweep - 1} was not: "
-        "the collector's clock went back; its time counts from here on"
-    )
-    return [Rejection("clock-behind", text, record)]
-
-
-def _clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
-    distance = abs(record.ts - now_ms) / 1000
-    text = (
-        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
-        "a log whose time really moved is believed again after round.clock_recovery_ms of nothing else"
-    )
-    return Rejection(f"clock-{verdict}", text, record)

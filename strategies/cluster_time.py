@@ -1,0 +1,90 @@
+"""What a record does to a cluster's time, and what becomes of its state when that time moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strategies.clock import Clock, Verdict, judge
+from strategies.clock_votes import followed, in_time, moved, returned, strayed, tolerance_of, untimed
+from strategies.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.settings import RoundSettings
+from strategies.state import ClusterState
+from strategies.store import StateStore
+
+
+def timed(
+    record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore, settings: RoundSettings
+) -> tuple[TelemetryRecord, ClusterState, Verdict]:
+    """The record as it is used, the state with the time after it, and whether the record is believed."""
+    tolerance = tolerance_of(settings)
+    judged, verdict = judge(
+        clock,
+        record.ts,
+        settings.max_clock_jump_ms,
+        settings.clock_recovery_ms,
+        tolerance_ms=tolerance,
+        silence_ms=settings.stale_after_ms,
+    )
+    lead = record.ts - clock.now_ms
+    if verdict == "moved-on":
+        state = moved(state, record.ts, settings)
+    if abs(lead) <= tolerance:
+        return record, replace(returned(record, state, store), clock=judged), verdict
+    if verdict in ("moved-on", "moved-back"):
+        return record, replace(state, clock=judged), verdict
+    state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
+    other = None if verdict == "ahead" else followed(record, state, store, settings)
+    if other is not None:
+        return record, other, "believed"
+    return in_time(record, clock.now_ms) if verdict == "leads" else record, replace(state, clock=judged), verdict
+
+
+def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
+    """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
+    for broker in store.brokers():
+        store.remove_broker(broker.broker)
+    return ClusterState(
+        clock=clock,
+        early=None,
+        round=state.round,
+        round_at_ms=clock.now_ms,
+        joined=state.joined,
+        voters=max(state.voters, state.live),
+        policies=state.policies,
+        # What an hour may move is no estimate but a promise: nobody knows how long ago this was, so it counts from now.
+        spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
+    )
+
+
+def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
+    """The collector's clock went back: its next pass is used, and the open round is as long as it was."""
+    for broker in store.brokers():
+        store.put_broker(untimed(broker))
+    back = clock.now_ms - record.ts
+    store.put_cluster(
+        replace(
+            state,
+            clock=Clock(record.ts),
+            strays={},
+            gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
+            round_at_ms=state.round_at_ms - back,
+            sweep_at_ms=record.ts,
+            sweep=record.sweep,
+            missing=dict(record.missing),
+        )
+    )
+    text = (
+        f"pass {record.sweep} is stamped {record.ts}, {back / 1000:.0f} s before the cluster's time, and pass {record.sweep - 1} was not: "
+        "the collector's clock went back; its time counts from here on"
+    )
+    return [Rejection("clock-behind", text, record)]
+
+
+def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
+    """A record whose time is too far from the cluster's."""
+    distance = abs(record.ts - now_ms) / 1000
+    text = (
+        f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
+        "a log whose time really moved is believed again after round.clock_recovery_ms of nothing else"
+    )
+    return Rejection(f"clock-{verdict}", text, record)
