@@ -50,7 +50,7 @@ class Control:
     """The five topics as a job and a reader of outcomes see them: those that `uris` names, the others below a folder."""
 
     def __init__(self, folder: Path, uris: Mapping[str, str] | None = None, access: TopicAccess = TopicAccess()) -> None:
-        self.folder, self._access = folder, access
+        self.folder, self.access = folder, access
         self._uris = {topic: file_topic_uri(folder / topic) for topic in TOPICS} | dict(uris or {})
 
     def uri(self, topic: str) -> str:
@@ -61,7 +61,7 @@ class Control:
         self.write("commands", records if key is None else [key.sign(record) for record in records])
 
     def write(self, topic: str, records: Sequence[bytes]) -> None:
-        with closing(open_publisher(self.uri(topic), self._access)) as publisher:
+        with closing(open_publisher(self.uri(topic), self.access)) as publisher:
             for record in records:
                 publisher.publish("c", record)
             publisher.flush()
@@ -70,7 +70,7 @@ class Control:
         if self.uri(topic).startswith("file:"):
             return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
         values = []
-        with closing(open_reader(self.uri(topic), self._access)) as reader:
+        with closing(open_reader(self.uri(topic), self.access)) as reader:
             while records := reader.read():
                 values += [record.value for record in records]
         return values

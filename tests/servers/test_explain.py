@@ -1,0 +1,71 @@
+"""Decisions and their outcomes on real topics, explained from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sinks.encoding import encode_outcome
+from sinks.topics import TopicAccess
+from sinks.wire import decode_command
+from strategies.model import Command, Outcome, OutcomeStatus
+from tests.control_topic import TOPICS, Control
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.pulsar_cluster import PulsarCluster
+from tests.servers.skewed_users import topic_in
+from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(params=["kafka", "pulsar", "guarded_pulsar"])
+def control(request: pytest.FixtureRequest, tmp_path: Path) -> Control:
+    """The five topics on a server, and the words that name them."""
+    server: KafkaBroker | PulsarCluster = request.getfixturevalue(request.param)
+    if isinstance(server, KafkaBroker):
+        return Control(tmp_path, {name: server.topic(f"explained-{name}") for name in TOPICS})
+    server.namespace("t/explained", 4)
+    access = TopicAccess(pulsar=server.settings(tmp_path))
+    return Control(tmp_path, {name: server.topic(f"t/explained/{name}") for name in TOPICS}, access)
+
+
+def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
+    log = uneven(rounds=5)
+    rebalancer("replay", recorded(tmp_path, log), "--out", tmp_path / "out", *EAGER_WORDS)
+    for kind in ("commands", "rounds"):
+        control.write(kind, (tmp_path / "out" / f"{kind}.jsonl").read_bytes().splitlines())
+    control.write("telemetry", log)
+    refused, moved, dry = (decode_command(value) for value in control.read("commands"))
+    control.write("outcomes", [outcome(refused, "refused", "paused: a test"), outcome(moved, "applied"), outcome(dry, "dry-run")])
+
+    explained = asking(control, tmp_path)
+    assert "outcome: 2026-11-18" in explained(refused.id)
+    assert f"{refused.bundle}: refused (paused: a test)" in explained("1")
+    assert "UTC: applied, now on idle:1" in explained(topic_in(moved.bundle))
+    assert "dry run, nothing was moved" in explained(dry.bundle)
+    assert "1 refused: paused" in explained("hot")
+    assert explained().startswith("round 5 of cluster c")
+    assert "it was on idle:1 when that last reported" in explained("t/ns/0x09000000_0x0a000000")
+
+
+def asking(control: Control, folder: Path) -> Callable[..., str]:
+    """`rebalancer explain` with the settings of these topics."""
+    values = {f"topics.{name}": control.uri(name) for name in TOPICS}
+    if control.access.pulsar.token_file:
+        values |= {"pulsar.token_file": control.access.pulsar.token_file}
+    words = [word for path, value in values.items() for word in ("--set", f"{path}={value}")]
+
+    def explained(*subject: str) -> str:
+        answer = rebalancer("explain", *subject, *words)
+        assert answer.code == 0, answer.err
+        return answer.out
+
+    return explained
+
+
+def outcome(of: Command, status: OutcomeStatus, reason: str | None = None) -> bytes:
+    after = of.destination if status == "applied" else of.source
+    return encode_outcome(Outcome(of.id, of.cluster, of.bundle, status, reason, of.source, after, 5, of.issued_at_ms + 1_000))
