@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sinks.kafka_codecs import TOO_LARGE, UNREADABLE
 from sinks.topic_uri import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 NO_TOPIC = "there is no such topic; make it with: rebalancer topics create"
 _TOO_LARGE = "the record is larger than the topic allows; raise its max.message.bytes"
 _LOGIN = "the broker refuses the login; check kafka.username, the content of kafka.password_file and kafka.mechanism"
+_PAST = "find out who wrote it, then delete the records up to there with Kafka's kafka-delete-records.sh, or name another topic"
 _TRUST = "no trust: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that host and port belong to a listener with SSL"
 #: What the error, or what the client said in its log before, contains → what we raise and say; the first that fits counts.
 _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
@@ -27,6 +29,10 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("RecordListTooLargeError", PublishRejected, _TOO_LARGE),
     ("InvalidRecordError", PublishRejected, "the topic refuses the record; a compacted topic takes only records with a key"),
     ("OffsetOutOfRangeError", SinkError, "records were deleted before they were read; raise the topic's retention.ms"),
+    ("UnsupportedCodecError", SinkError, "a library is missing here that unpacks these records: rebalancer doctor names it"),
+    (TOO_LARGE, SinkError, f"a batch of records takes too much memory when it is unpacked; {_PAST}"),
+    (UNREADABLE, SinkError, f"a batch of records cannot be unpacked; {_PAST}"),
+    ("CorruptRecordError", SinkError, f"a batch of records is damaged; {_PAST}"),
     ("TopicAlreadyExistsError", SinkError, "the topic is there already; leave it, or delete it first"),
     ("InvalidReplicationFactorError", SinkError, "the cluster has too few brokers for that; lower --replication"),
     ("PolicyViolationError", SinkError, "the cluster's rules forbid that; ask who runs it"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from sinks.file_topic import TopicRecord
 from sinks.kafka_admin import missing_topics
+from sinks.kafka_codecs import bound_batches
 from sinks.kafka_errors import NO_TOPIC, kafka_errors
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.limits import WireLimits, clip
@@ -47,6 +48,7 @@ class KafkaTopicConsumer:
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
         self._patience_s = access.settings.timeout_ms / 1000
         self._handed: deque[Position] = deque()
+        bound_batches()
         with kafka_errors(topic):
             self._client = KafkaConsumer(
                 bootstrap_servers=topic.servers.split(","),
@@ -132,8 +134,18 @@ class KafkaTopicConsumer:
         return []
 
     def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
-        found = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        from kafka.errors import CorruptRecordError
+
+        try:
+            found = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{_reason(error)}, {self._unread()}") from error
         return [self._record(record) for records in found.values() for record in records]
+
+    def _unread(self) -> str:
+        """Where reading would go on, so that a batch which cannot be read can be found."""
+        places = [(partition.partition, self._client.position(partition)) for partition, end in self._ends.items()]
+        return ", ".join(f"partition {number} at offset {offset}" for number, offset in places)
 
     def _record(self, record: Any) -> TopicRecord:
         value = record.value or b""
@@ -218,6 +230,11 @@ def _force_close(producer: Any) -> None:
         producer._sender.join(_END_S)
         with suppress(KafkaError):
             producer.close(timeout=1)
+
+
+def _reason(error: Exception) -> str:
+    """The text of a client's error without the number that the client puts before it."""
+    return str(error.args[0]) if error.args else str(error)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from cli import console, exits, options
 from cli.doctor import cluster, environment, executor, places, running, signing
+from cli.doctor.codecs import check_codecs
 from cli.doctor.epochs import check_epochs
 from cli.doctor.finding import Finding, ok
 from cli.settings.load import Settings
@@ -66,6 +67,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
         findings += [
             places.check_disk(job),
             places.check_checkpoint(job, settings.engine),
+            *check_codecs(job.topics),
             *topics,
             *_of_rounds(job, settings.engine, topics),
             signing.check_signing(job, wall_clock_ms()),

@@ -1,0 +1,22 @@
+"""Whether this installation can unpack what Kafka topics may hold; every producer picks a codec for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cli.doctor.finding import Finding, ok
+from sinks.kafka_codecs import PACKAGES, broken_codecs
+from streaming.settings import Topics, uses_kafka
+
+
+def check_codecs(topics: Topics, broken: Callable[[], list[str]] = broken_codecs) -> list[Finding]:
+    """One finding where a topic is on Kafka. `broken`: codecs that do not work here."""
+    if not uses_kafka(topics):
+        return []
+    names = broken()
+    if not names:
+        return [ok("kafka codecs", f"{', '.join(PACKAGES)} can be read")]
+    packages = " ".join(PACKAGES[name] for name in names if PACKAGES[name])
+    remedy = f"pip install {packages}" if packages else "install a Python with zlib"
+    text = f"records in {' and '.join(names)} cannot be read: record, replay, explain, shadow, execute and a new checkpoint fail on them"
+    return [Finding("kafka codecs", "fail", text, remedy)]

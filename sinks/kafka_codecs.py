@@ -1,0 +1,137 @@
+"""How batches of a Kafka topic are unpacked: with every codec that Kafka has, and within a bound.
+
+kafka-python unpacks a batch into memory however large it gets: 32 KB of zstd become 1 GiB, and the broker accepts such a batch, because
+max.message.bytes limits what is sent. Its decoders are names of one module and have no setting, so `bound_batches` replaces them there.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sinks.kafka_settings import LARGEST_REQUEST_BYTES
+
+Decode = Callable[[Any, int], bytes]
+#: Most that a batch may hold once it is unpacked: as much as one request of ours. Reading it takes about three times as much memory.
+LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
+#: What the error about a larger batch, or about one that cannot be unpacked, begins with.
+TOO_LARGE, UNREADABLE = "BatchTooLarge", "BatchUnreadable"
+#: Package that each codec needs.
+PACKAGES: Mapping[str, str] = {"gzip": "", "snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
+_SAMPLE = b"a load report " * 100
+_GZIP_WINDOW = 31
+#: The framing that Kafka's own clients put around snappy: a magic word, two versions, then blocks with their lengths.
+_XERIAL, _XERIAL_HEADER_BYTES = b"\x82SNAPPY\x00", 16
+
+
+class _TooLarge(Exception):
+    """A batch is larger than the bound."""
+
+
+def bound_batches() -> None:
+    """Consumers of kafka-python then raise CorruptRecordError for a batch above LARGEST_BATCH_BYTES or one that cannot be unpacked."""
+    from kafka.record import default_records
+
+    for codec, decode in _DECODERS.items():
+        setattr(default_records, f"{codec}_decode", _bounded(codec, decode))
+
+
+def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> bytes:
+    """The content of a batch. Raises kafka.errors.CorruptRecordError when it has more than `limit` bytes or cannot be unpacked."""
+    from kafka.errors import CorruptRecordError
+
+    try:
+        found = _DECODERS[codec](packed, limit)
+    except _TooLarge:
+        raise CorruptRecordError(f"{TOO_LARGE}: {codec}, {len(packed):,} bytes hold more than {limit:,}") from None
+    except Exception as error:  # each library has errors of its own, some plain RuntimeErrors
+        raise CorruptRecordError(f"{UNREADABLE}: {codec}, {type(error).__name__}: {error}") from error
+    return found
+
+
+def broken_codecs() -> list[str]:
+    """Codecs with which nothing can be read here, because a library is missing or does not work."""
+    from kafka import codec as codecs
+
+    return [codec for codec in PACKAGES if not _works(codec, codecs)]
+
+
+def _works(codec: str, codecs: Any) -> bool:
+    try:
+        return getattr(codecs, f"has_{codec}")() and unpacked(codec, getattr(codecs, f"{codec}_encode")(_SAMPLE)) == _SAMPLE
+    except Exception:  # whatever a broken library raises, it does not work
+        return False
+
+
+def _bounded(codec: str, decode: Decode) -> Callable[[Any], bytes]:
+    return lambda packed: unpacked(codec, bytes(packed))
+
+
+def _gzip(packed: bytes, limit: int) -> bytes:
+    found = b""
+    while packed:
+        member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        found += member.decompress(packed, limit + 1 - len(found))
+        _check(len(found), limit)
+        if not member.eof:
+            raise EOFError("it ends too early")
+        packed = member.unused_data
+    return found
+
+
+def _snappy(packed: bytes, limit: int) -> bytes:
+    import snappy
+
+    blocks = _xerial_blocks(packed) if packed.startswith(_XERIAL) else [packed]
+    _check(sum(map(_snappy_length, blocks)), limit)
+    return b"".join(map(snappy.decompress, blocks))
+
+
+def _xerial_blocks(packed: bytes) -> list[bytes]:
+    blocks, place = [], _XERIAL_HEADER_BYTES
+    while place < len(packed):
+        (length,) = struct.unpack_from("!I", packed, place)
+        blocks.append(packed[place + 4 : place + 4 + length])
+        place += 4 + length
+    return blocks
+
+
+def _snappy_length(block: bytes) -> int:
+    """The length that a block claims: a varint at its beginning, which the decoder allocates."""
+    length = 0
+    for place, byte in enumerate(block[:5]):
+        length |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return length
+    raise ValueError("a block without a length")
+
+
+def _lz4(packed: bytes, limit: int) -> bytes:
+    from lz4.frame import LZ4FrameDecompressor
+
+    frame = LZ4FrameDecompressor()
+    found: bytes = frame.decompress(packed, max_length=limit + 1)
+    _check(len(found), limit)
+    if not frame.eof:
+        raise EOFError("it ends too early")
+    return found
+
+
+def _zstd(packed: bytes, limit: int) -> bytes:
+    import zstandard
+
+    with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed), read_across_frames=True) as reader:
+        found = reader.read(limit + 1)
+    _check(len(found), limit)
+    return found
+
+
+def _check(size: int, limit: int) -> None:
+    if size > limit:
+        raise _TooLarge
+
+
+_DECODERS: Mapping[str, Decode] = {"gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}

@@ -1,0 +1,60 @@
+"""Batches that no client makes, sent to a Kafka broker in its own protocol: small when sent, large or broken when unpacked."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import zstandard
+from crc32c import crc32c
+from kafka.record.util import encode_varint
+
+from sinks.topic_uri import parse_topic
+
+_ZSTD = 4
+_CHUNK = bytes(2**20)
+
+
+def bomb(mebibytes: int) -> bytes:
+    """The content of a batch with one record of so many zeros, packed without ever being whole in memory."""
+    size = mebibytes * len(_CHUNK)
+    before = b"\0" + _varints(0, 0, -1, size)
+    packer = zstandard.ZstdCompressor().compressobj()
+    parts = [packer.compress(_varints(len(before) + size + 1) + before)]
+    parts += [packer.compress(_CHUNK) for _ in range(mebibytes)]
+    return b"".join([*parts, packer.compress(_varints(0)), packer.flush()])
+
+
+def batch(content: bytes, codec: int = _ZSTD) -> bytes:
+    """A batch of one record around what is packed, with the right checksum."""
+    summed = struct.pack(">hiqqqhii", codec, 0, 0, 0, -1, -1, -1, 1) + content
+    return struct.pack(">qiibI", 0, len(summed) + 9, 0, 2, crc32c(summed)) + summed
+
+
+def numbered(whole: bytes, offset: int) -> bytes:
+    """A batch as it stands in a broker's file."""
+    return struct.pack(">q", offset) + whole[8:]
+
+
+def produce(uri: str, records: bytes) -> int:
+    """Sends a batch to the topic's first partition; the broker's error code, 0 when it has taken it."""
+    topic = parse_topic(uri)
+    host, _, port = topic.servers.partition(":")
+    name = topic.name.encode()
+    body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(f">ih{len(name)}s", 1, len(name), name)
+    body += struct.pack(">iii", 1, 0, len(records)) + records
+    request = struct.pack(">hhih", 0, 7, 1, -1) + body
+    with socket.create_connection((host, int(port)), 60) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        answer = connection.makefile("rb")
+        (length,) = struct.unpack(">i", answer.read(4))
+        told = answer.read(length)
+    # Correlation, one topic with its name, one partition with its number, then the error.
+    return int(struct.unpack_from(">h", told, 4 + 4 + 2 + len(name) + 4 + 4)[0])
+
+
+def _varints(*numbers: int) -> bytes:
+    written = bytearray()
+    for number in numbers:
+        encode_varint(number, written.append)
+    return bytes(written)
