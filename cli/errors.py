@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -17,9 +17,16 @@ from strategies.errors import RebalancerError, SettingsError
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
 
 
+def _to_stderr(text: str) -> None:
+    print(f"error: {text}", file=sys.stderr)
+
+
 @contextmanager
-def reported(debug: bool = False) -> Iterator[None]:
-    """Lets through what typer handles itself, turns everything else into one clean message and an exit code."""
+def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) -> Iterator[None]:
+    """Lets through what typer handles itself, turns everything else into one clean message and an exit code.
+
+    `complain`: prints a message, which names no level.
+    """
     try:
         yield
     except (typer.Exit, typer.Abort, TyperException):
@@ -29,15 +36,16 @@ def reported(debug: bool = False) -> Iterator[None]:
         raise typer.Exit(exits.ERROR) from None
     except RebalancerError as error:
         _show_traceback(debug)
-        _complain(error)
+        for text in error.complaints if isinstance(error, SettingsError) else [str(error)]:
+            complain(text)
         raise typer.Exit(exits.SETTINGS if isinstance(error, SettingsError) else exits.ERROR) from error
     except OSError as error:
         _show_traceback(debug)
-        print(f"error: {_sentence(error)}", file=sys.stderr)
+        complain(_sentence(error))
         raise typer.Exit(exits.ERROR) from error
     except Exception as error:
         _show_traceback(debug)
-        print(f"error: {_unexpected(error)}", file=sys.stderr)
+        complain(_unexpected(error))
         raise typer.Exit(exits.ERROR) from error
 
 
@@ -49,14 +57,6 @@ def _unexpected(error: Exception) -> str:
         f"this is a bug, please report it with the command you ran: {type(error).__name__}: {error} "
         "(REBALANCER_DEBUG=1 shows where it happened)"
     )
-
-
-def _complain(error: RebalancerError) -> None:
-    if isinstance(error, SettingsError):
-        for complaint in error.complaints:
-            print(f"error: {complaint}", file=sys.stderr)
-    else:
-        print(f"error: {error}", file=sys.stderr)
 
 
 def _sentence(error: OSError) -> str:

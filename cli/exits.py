@@ -8,6 +8,5 @@ OK: Final = 0
 ERROR: Final = 1
 SETTINGS: Final = 2
 IMBALANCED: Final = 3
-STALE: Final = 4
 DIFFERENT: Final = 5
 INTERRUPTED: Final = 130

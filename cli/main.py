@@ -30,7 +30,7 @@ def root(
     """Moves bundles between Pulsar brokers so that no broker is overloaded while another is idle.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage or settings, 3 imbalance found,
-    4 telemetry stale, 5 decisions differ, 130 interrupted.
+    5 decisions differ, 130 interrupted.
     """
 
 

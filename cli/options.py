@@ -27,6 +27,11 @@ def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -
     return load(config, os.environ, [*(overrides or ()), *more])
 
 
+def debug(ctx: typer.Context) -> bool:
+    """Whether `rebalancer --debug` was asked for."""
+    return bool(ctx.find_root().params.get("debug"))
+
+
 def flags(**values: object) -> list[str]:
     """`path=value` for every flag that was given; a path's dots are written as double underscores."""
     return [f"{path.replace('__', '.')}={value}" for path, value in values.items() if value is not None]

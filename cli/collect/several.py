@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from cli.collect.source import opened
-from sinks.collector import Collector, Told
+from cli.collect.changes import Changes, standstill_ms
+from cli.collect.source import Source, opened
+from cli.log_lines import Line, Say
+from sinks.collector import Told
 from sinks.collector_settings import CollectorSettings
 from sinks.outage import Outage
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher
 from strategies.errors import RebalancerError, SinkError, Unauthorized
-
-Say = Callable[[str], None]
 
 
 class Stop(Protocol):
@@ -89,7 +90,7 @@ class Refusals:
     def add(self, cluster: str, error: Unauthorized) -> None:
         """Ends everything when nobody is left."""
         if cluster not in self._now:
-            self._say(f"{cluster}: error: {error}")
+            self._say(Line(str(error), "cluster-refuses", "error", cluster=cluster))
         self._now[cluster] = error
         if len(self._now) == self._clusters:
             self._stop.set()
@@ -115,8 +116,8 @@ def collect_all(
     shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait) as source:
-            say(f"{source.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
-            passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, say)
+            say(_opened(source))
+            passes(source, shared, settings.pass_interval_ms / 1000, stop, say)
         return
     refusals = Refusals(len(clusters), stop, say)
     threads = [
@@ -139,12 +140,14 @@ def collect_all(
     refusals.tell()
 
 
-def passes(collector: Collector, interval_s: float, stop: Stop, say: Say) -> None:
+def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, say: Say) -> None:
     """Pass after pass, begun at even intervals. Raises what `Collector.step` raises."""
+    collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
-        _tell(collector.step(), time.monotonic() - began, say)
+        for line in _lines(collector.step(), time.monotonic() - began, changes):
+            say(line)
         # After a pass that took too long the next one begins at once; those that were missed are not made up for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
@@ -153,15 +156,16 @@ def passes(collector: Collector, interval_s: float, stop: Stop, say: Say) -> Non
 def _again_and_again(
     cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals
 ) -> None:
-    def named(sentence: str) -> None:
-        say(f"{cluster.cluster}: {sentence}")
+    def named(told: Line | str) -> None:
+        line = told if isinstance(told, Line) else Line(told)
+        say(replace(line, cluster=cluster.cluster))
 
     while not stop.is_set():
         try:
             with opened(cluster, settings, stop.wait) as source:
                 refusals.over(cluster.cluster)
-                named(f"{len(source.brokers)} brokers, {source.manager} load manager")
-                passes(source.collector(shared), settings.pass_interval_ms / 1000, stop, named)
+                say(_opened(source))
+                passes(source, shared, settings.pass_interval_ms / 1000, stop, named)
         except Unauthorized as error:
             refusals.add(cluster.cluster, error)
             stop.wait(settings.pass_interval_ms / 1000)
@@ -169,16 +173,23 @@ def _again_and_again(
             if shared.failed is not None:
                 stop.set()
                 return
-            named(f"warning: {error}")
+            named(Line(str(error), "cluster-fails", "warning"))
             stop.wait(settings.pass_interval_ms / 1000)
 
 
-def _tell(told: Told, took_s: float, say: Say) -> None:
+def _opened(source: Source) -> Line:
+    names = {"brokers": len(source.brokers), "load_manager": source.manager}
+    return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
+
+
+def _lines(told: Told, took_s: float, changes: Changes) -> Iterator[Line]:
     if told.done is not None:
         done = told.done
         missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""
         policies = ", policies changed" if told.policies else ""
         answered, asked = len(done.answered), len(done.answered) + len(done.missing)
-        say(f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} s{policies}{missing}")
+        text = f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} s{policies}{missing}"
+        yield Line(text, "pass", fields={"pass": done.number, "answered": answered, "asked": asked, "missing": sorted(done.missing)})
+        yield from changes.of(done)
     for complaint in told.complaints:
-        say(f"warning: {complaint}")
+        yield Line(complaint, "complaint", "warning")

@@ -12,6 +12,7 @@ from cli.collect.several import collect_all
 from cli.collect.source import look, opened
 from cli.collect.table import as_json as fields_of
 from cli.collect.table import as_table, seen
+from cli.log_lines import Line, Log
 from cli.settings.load import Settings
 from cli.stopping import Stop, stopping
 from sinks.pulsar_settings import PulsarSettings, admin_urls
@@ -26,6 +27,7 @@ _LOOK_S = 15.0
 
 @app.command()
 def collect(
+    ctx: typer.Context,
     *,
     once: Annotated[bool, typer.Option("--once", help="One look, printed as a table; nothing is published.")] = False,
     telemetry: Annotated[str | None, typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting.")] = None,
@@ -42,20 +44,26 @@ def collect(
     if as_json and not once:
         raise typer.BadParameter("works with --once only; otherwise records go to the telemetry topic", param_hint="--json")
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
+    log = Log(settings.log)
     with stopping() as stop:
         if once:
             _look(settings, stop, as_json)
             return
-        for cluster in settings.clusters:
-            admin_urls(cluster)
-        names = ", ".join(cluster.cluster for cluster in settings.clusters)
-        console.progress(f"collecting from {names} into {settings.job.topics.telemetry}")
-        with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
-            outage_s = settings.job.kafka.outage_ms / 1000
-            collect_all(settings.clusters, settings.collector, publisher, stop, console.progress, outage_s=outage_s)
-    console.progress(f"stopped ({stop.by})")
+        with log.errors(debug=options.debug(ctx)):
+            _collect(settings, stop, log)
+    log.say(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
+
+
+def _collect(settings: Settings, stop: Stop, log: Log) -> None:
+    for cluster in settings.clusters:
+        admin_urls(cluster)
+    names = [cluster.cluster for cluster in settings.clusters]
+    log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
+    with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
+        outage_s = settings.job.kafka.outage_ms / 1000
+        collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage_s=outage_s)
 
 
 def _look(settings: Settings, stop: Stop, as_json: bool) -> None:

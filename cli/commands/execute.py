@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cli import console, exits, options
+from cli import exits, options
 from cli.execute.assembly import Assembled, assembled
 from cli.execute.lines import line, summary
+from cli.log_lines import Line, Log
 from cli.stopping import Stop, stopping
 from sinks.executor import Done, Executor, Stopped
 from sinks.outage import Outage
@@ -23,6 +24,7 @@ Topic = Annotated[str | None, typer.Option(metavar="URI", help="Topic, for examp
 
 @app.command()
 def execute(
+    ctx: typer.Context,
     *,
     apply: Annotated[bool, typer.Option("--apply", help="Carry commands out. Without it nothing is changed.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop when all commands there are have been worked off.")] = False,
@@ -40,18 +42,23 @@ def execute(
     settings = options.settings(config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes))
     counts: Counter[str] = Counter()
 
+    log = Log(settings.log)
+
     def tell(done: Done) -> None:
         counts[done.outcome.status] += 1
-        print(encode_outcome(done.outcome).decode() if as_json else line(done), flush=True)
+        if as_json:
+            print(encode_outcome(done.outcome).decode(), flush=True)
+        else:
+            log.show(line(done))
 
-    with stopping() as stop:
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, console.progress)
+    with stopping() as stop, log.errors(debug=options.debug(ctx)):
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
         begun = False
         while not stop.is_set():
             try:
                 with assembled(settings, apply, stop.wait, tell) as ready:
                     if not begun:
-                        console.progress(_what_it_does(ready, apply, settings.pulsar.cluster))
+                        log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
                     begun = True
                     _work(ready.executor, stop, once, outage)
                 break
@@ -60,7 +67,8 @@ def execute(
                     raise
                 # What was begun and not finished comes again from the topics and from the journal, as after a restart.
                 outage.endure(error)
-    console.progress(f"stopped ({stop.by or 'all worked off'}) after {summary(counts)}")
+    by = stop.by or "all worked off"
+    log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 

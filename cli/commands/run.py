@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import console, exits, options
-from cli.stopping import stopping
+from cli import exits, options
+from cli.log_lines import Line, Log
+from cli.settings.load import Settings
+from cli.stopping import Stop, stopping
+
+if TYPE_CHECKING:
+    from streaming.job import JobResult
 
 app = typer.Typer()
 
@@ -16,6 +22,7 @@ Topic = Annotated[str | None, typer.Option(metavar="URI", help="Topic, for examp
 
 @app.command()
 def run(
+    ctx: typer.Context,
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -44,22 +51,28 @@ def run(
     )
     with stopping() as stop:
         settings = options.settings(config, overrides, *places)
-        from streaming.job import run_job
-
-        console.progress(f"starting: {settings.engine.strategy} ({settings.engine.mode}) on {settings.job.topics.telemetry}")
-        tell = console.progress
-        result = run_job(
-            settings.job,
-            settings.engine,
-            drain=drain,
-            on_progress=lambda batch: tell(batch.line()),
-            stop=stop,
-            say=tell,
-        )
-    stopped_by = stop.by or result.stopped_by
-    written = result.written
-    console.progress(
-        f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
-    )
+        log = Log(settings.log)
+        with log.errors(debug=options.debug(ctx)):
+            result = _run(settings, log, stop, drain)
+    stopped_by, written = stop.by or result.stopped_by, result.written
+    text = f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
+    log.say(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
     if stopped_by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
+
+
+def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
+    from streaming.job import run_job
+
+    strategy, mode = settings.engine.strategy, settings.engine.mode
+    log.say(
+        Line(f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}", "starting", fields={"strategy": strategy, "mode": mode})
+    )
+    return run_job(
+        settings.job,
+        settings.engine,
+        drain=drain,
+        on_progress=lambda batch: log.say(Line(batch.line(), "micro-batch", fields=asdict(batch))),
+        stop=stop,
+        say=log.say,
+    )

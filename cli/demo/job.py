@@ -101,5 +101,5 @@ def _end(code: int) -> str:
 def _last_words(log: Path) -> str:
     """The last line that looks like an error, or the last line at all."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error:") or "Error" in line or "Exception" in line]
-    return (errors or lines or ["it said nothing"])[-1].removeprefix("error: ").rstrip(".")[:400]
+    errors = [line for line in lines if "error:" in line or "Error" in line or "Exception" in line]
+    return (errors or lines or ["it said nothing"])[-1].rpartition("error: ")[2].rstrip(".")[:400]

@@ -11,6 +11,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
+from cli.log_lines import LogSettings
 from sinks.collector_settings import CollectorSettings
 from sinks.executor_settings import ExecutorSettings
 from strategies.engine import EngineSettings
@@ -32,7 +33,7 @@ _ROUND_TABLES: Mapping[str, type] = {
     "throttling": AdviceSettings,
 }
 #: Tables of the processes that run without Spark.
-_BESIDE_THE_JOB: Mapping[str, type] = {"collector": CollectorSettings, "executor": ExecutorSettings}
+_BESIDE_THE_JOB: Mapping[str, type] = {"collector": CollectorSettings, "executor": ExecutorSettings, "log": LogSettings}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cli.log_lines import LogSettings
 from cli.settings import complaints
 from cli.settings.clusters import parted, told_of
 from cli.settings.leaves import Leaf, all_leaves, nested, sections
@@ -45,6 +46,7 @@ class Settings:
     pulsar: PulsarSettings
     collector: CollectorSettings
     executor: ExecutorSettings
+    log: LogSettings
     clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
@@ -71,10 +73,10 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
-    collector, executor = (_build(section, entries) for section in ("collector", "executor"))
+    collector, executor, log = (_build(section, entries) for section in ("collector", "executor", "log"))
     job = _job(entries)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, known)
+    return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, log, known)
 
 
 def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:

@@ -96,7 +96,7 @@ def test_bad_credentials_are_one_clear_error(
 
     assert executor.finish("--apply") == code
 
-    (error,) = [line for line in executor.log.read_text("utf-8").splitlines() if line.startswith("error: ")]
+    (error,) = [line for line in executor.log.read_text("utf-8").splitlines() if " error: " in line]
     assert told in error
     assert content == "" or content not in executor.log.read_text("utf-8")
     assert executor.leaks() == []

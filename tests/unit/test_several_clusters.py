@@ -11,6 +11,7 @@ import pytest
 
 from cli import exits
 from cli.collect.several import collect_all
+from cli.log_lines import Line
 from cli.settings.load import Settings, load
 from sinks.topics import open_publisher
 from sinks.wire import decode
@@ -76,8 +77,8 @@ def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sw
     """The sweeps, and what was said, when each cluster that answers has made so many passes."""
     stop, said = threading.Event(), []
 
-    def say(sentence: str) -> None:
-        said.append(sentence)
+    def say(told: Line | str) -> None:
+        said.append(str(told))
         if all(sum(one.startswith(f"{name}: pass") for one in said) >= until for name in ("east", "west")):
             stop.set()
 
@@ -103,8 +104,8 @@ def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_err
         settings = load(settings_file(tmp_path, shut=shut.admin_urls, east=east.admin_urls, west=west.admin_urls))
         control, said, stop = Control(tmp_path), list[str](), threading.Event()
 
-        def say(sentence: str) -> None:
-            said.append(sentence)
+        def say(told: Line | str) -> None:
+            said.append(str(told))
             if sum("pass " in one for one in said) > 10:
                 stop.set()
 
@@ -123,8 +124,8 @@ def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> 
         file.write_text(file.read_text("utf-8") + f'token_file = "{token}"\n', "utf-8")
         settings, stop, said = load(file), threading.Event(), list[str]()
 
-        def say(sentence: str) -> None:
-            said.append(sentence)
+        def say(told: Line | str) -> None:
+            said.append(sentence := str(told))
             if sentence.startswith("west: error"):
                 token.write_text("right", "utf-8")
             if sentence.startswith("west: pass"):
@@ -181,8 +182,8 @@ class AwayAtFirst:
 def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(east: FakePulsar, tmp_path: Path) -> None:
     settings, topic, stop, said = load(settings_file(tmp_path, east=east.admin_urls)), AwayAtFirst(), threading.Event(), list[str]()
 
-    def say(sentence: str) -> None:
-        said.append(sentence)
+    def say(told: Line | str) -> None:
+        said.append(sentence := str(told))
         if sentence.startswith("pass 2"):
             stop.set()
 

@@ -1,0 +1,103 @@
+"""What changed from pass to pass: brokers that came, left, fell silent, answer again, or whose figures stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cli.log_lines import Level, Line
+from sinks.collecting import Pass, Report
+from sinks.pulsar_admin import PulsarAdmin
+from strategies.errors import AdminError
+
+#: Pulsar writes a load report at least this often, unless loadBalancerReportUpdateMaxIntervalMinutes says otherwise.
+STOCK_INTERVAL_MS = 15 * 60_000
+
+
+class _Written(msgspec.Struct):
+    """When the broker wrote the figures that others see; a report of either load manager may leave it out."""
+
+    lastUpdate: int | None = None
+    updatedAt: int | None = None
+
+
+@dataclass
+class Changes:
+    """Told pass by pass. `standstill_ms`: figures of one broker that are not written again for longer stand still."""
+
+    standstill_ms: int = 2 * STOCK_INTERVAL_MS
+    _silent: dict[str, int] = field(default_factory=dict, init=False)
+    _written: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+    _still: set[str] = field(default_factory=set, init=False)
+    _known: frozenset[str] | None = field(default=None, init=False)
+
+    def of(self, done: Pass) -> Iterator[Line]:
+        """What is new since the pass before. Of the first pass: what is wrong already."""
+        listed = frozenset(done.answered) | done.missing.keys()
+        if self._known is not None:
+            yield from _came_and_left(self._known, listed)
+        self._known = listed
+        for gone in (self._silent.keys() | self._written.keys()) - listed:
+            self._silent.pop(gone, None)
+            self._written.pop(gone, None)
+            self._still.discard(gone)
+        yield from self._answers(done)
+        for report in done.reports:
+            yield from self._stands_still(report)
+
+    def _answers(self, done: Pass) -> Iterator[Line]:
+        for broker, why in sorted(done.missing.items()):
+            if broker not in self._silent:
+                self._silent[broker] = done.ts
+                yield _line("broker-silent", f"{broker} gives no figures: {why}", broker, level="warning", why=why)
+        for broker in sorted(self._silent.keys() - done.missing.keys()):
+            silent_ms = done.ts - self._silent.pop(broker)
+            yield _line("broker-answers", f"{broker} gives figures again, after {silent_ms / 1000:.0f} s", broker, silent_ms=silent_ms)
+
+    def _stands_still(self, report: Report) -> Iterator[Line]:
+        """A broker answers with figures of now, and others see the old ones: it no longer reaches the metadata store, or is frozen."""
+        try:
+            told = msgspec.json.decode(report.body, type=_Written)
+        except (ValueError, RecursionError):
+            return
+        written = told.updatedAt if told.lastUpdate is None else told.lastUpdate
+        if written is None:
+            return
+        last, since = self._written.get(report.broker, (written, report.ts))
+        if written != last:
+            since = report.ts
+            if report.broker in self._still:
+                self._still.discard(report.broker)
+                yield _line("broker-moves", f"{report.broker} writes its load report again", report.broker)
+        self._written[report.broker] = (written, since)
+        still_ms = report.ts - since
+        if still_ms > self.standstill_ms and report.broker not in self._still:
+            self._still.add(report.broker)
+            text = (
+                f"{report.broker} stands still: it answers, but has not written its load report for {still_ms // 60_000} min; look for "
+                "blocked threads in a thread dump, and restart it"
+            )
+            yield _line("broker-stands-still", text, report.broker, level="warning", still_ms=still_ms)
+
+
+def standstill_ms(admin: PulsarAdmin) -> int:
+    """Twice as long as brokers take to write a report that does not change; by Pulsar's default where nobody says."""
+    try:
+        told = admin.configuration().get("loadBalancerReportUpdateMaxIntervalMinutes", "")
+    except AdminError:
+        told = ""
+    return 2 * (int(told) * 60_000 if told.isdecimal() and int(told) else STOCK_INTERVAL_MS)
+
+
+def _came_and_left(before: frozenset[str], now: frozenset[str]) -> Iterator[Line]:
+    for broker in sorted(now - before):
+        yield _line("broker-came", f"{broker} came", broker)
+    for broker in sorted(before - now):
+        yield _line("broker-left", f"{broker} left: the cluster no longer lists it", broker, level="warning")
+
+
+def _line(event: str, text: str, broker: str, level: Level = "info", **more: object) -> Line:
+    fields: Mapping[str, object] = {"broker": broker, **more}
+    return Line(text, event, level, fields)

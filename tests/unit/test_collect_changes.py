@@ -1,0 +1,93 @@
+"""The collector says what changed about the brokers from pass to pass, once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.collect.changes import Changes
+from cli.collect.several import collect_all
+from cli.log_lines import Line
+from cli.settings.load import load
+from sinks.collecting import Pass, Report
+from sinks.topics import open_publisher
+from tests.control_topic import Control
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.unit.test_collector import REPORT
+
+MINUTE = 60_000
+
+
+def a_pass(minute: int, *answered: str, missing: tuple[str, ...] = (), written: int | None = None, key: str = "lastUpdate") -> Pass:
+    """Brokers that answer have written their report in that minute, or at `written`."""
+    ts = minute * MINUTE
+    body = json.dumps({key: ts if written is None else written * MINUTE}).encode()
+    reports = tuple(Report(broker, ts, body) for broker in answered)
+    return Pass(minute, ts, reports, answered, dict.fromkeys(missing, "no answer in 3 s"))
+
+
+def events(changes: Changes, done: Pass) -> list[tuple[str, object]]:
+    return [(line.event, line.fields["broker"]) for line in changes.of(done)]
+
+
+def test_who_came_and_who_left_is_said_once() -> None:
+    changes = Changes()
+    assert events(changes, a_pass(1, "a", "b")) == []
+    assert events(changes, a_pass(2, "a", "c")) == [("broker-came", "c"), ("broker-left", "b")]
+    assert events(changes, a_pass(3, "a", "c")) == []
+
+
+def test_who_gives_no_figures_is_said_once_and_again_when_it_does() -> None:
+    changes = Changes()
+    assert events(changes, a_pass(1, "a", missing=("b",))) == [("broker-silent", "b")]
+    assert events(changes, a_pass(2, "a", missing=("b",))) == []
+    (back,) = changes.of(a_pass(3, "a", "b"))
+    assert str(back) == "b gives figures again, after 120 s"
+    assert events(changes, a_pass(4, "a", missing=("b",))) == [("broker-silent", "b")]
+    assert events(changes, a_pass(5, "a")) == [("broker-left", "b")]
+    assert events(changes, a_pass(6, "a", "b")) == [("broker-came", "b")]
+
+
+@pytest.mark.parametrize("key", ["lastUpdate", "updatedAt"])
+def test_a_report_that_is_not_written_any_more_stands_still(key: str) -> None:
+    changes = Changes(30 * MINUTE)
+    for minute in (10, 25, 40):
+        assert events(changes, a_pass(minute, "a", written=10, key=key)) == []
+    (still,) = changes.of(a_pass(41, "a", written=10, key=key))
+    assert (still.event, still.level) == ("broker-stands-still", "warning")
+    assert "has not written its load report for 31 min" in still.text
+    assert events(changes, a_pass(60, "a", written=10, key=key)) == []
+    assert events(changes, a_pass(61, "a", written=61, key=key)) == [("broker-moves", "a")]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"no JSON", b'{"lastUpdate":"now"}', b"\xff"])
+def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body: bytes) -> None:
+    changes = Changes(MINUTE)
+    for minute in (1, 100):
+        assert list(changes.of(Pass(1, minute * MINUTE, (Report("a", minute * MINUTE, body),), ("a",), {}))) == []
+
+
+def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
+    said, stop = list[Line](), threading.Event()
+    with FakePulsar(Cluster(report=REPORT)) as pulsar:
+        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "collector.pass_interval_ms=1000", "pulsar.attempts=1")
+        settings, first = load(flags=given), pulsar.cluster.brokers[-1]
+
+        def say(told: Line | str) -> None:
+            assert isinstance(told, Line)
+            said.append(told)
+            if told.event == "pass" and told.fields["pass"] == 1:
+                pulsar.join()
+            if told.event == "broker-came":
+                pulsar.kill(first)
+            if told.event == "broker-left":
+                stop.set()
+
+        with closing(open_publisher(Control(tmp_path).uri("telemetry"))) as publisher:
+            collect_all(settings.clusters, settings.collector, publisher, stop, say)
+    assert f"{first} left: the cluster no longer lists it" in [line.text for line in said]
