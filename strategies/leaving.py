@@ -100,7 +100,7 @@ class _Gate:
         if self.rules.closed is not None:
             return self.rules.closed
         if self.rules.is_excluded(decision.bundle):
-            return Refusal("excluded-namespace", "belongs to a namespace that stays")
+            return Refusal("excluded-namespace", "belongs to a namespace that limits.excluded_namespaces names")
         elsewhere = self._elsewhere(decision)
         if elsewhere is not None:
             return Refusal("on-two-brokers", f"is reported by {elsewhere} too: it is moving already")

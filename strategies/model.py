@@ -94,9 +94,9 @@ class BrokerLoad:
 class ClusterView:
     """All brokers of a cluster that may be judged at one instant, in order of first appearance.
 
-    `cooling`: bundles that were moved a short while ago and must stay (Pulsar: `recentlyUnloadedBundles`). `is_excluded`: whether a
-    bundle's namespace is one that the operator leaves alone. `takers(bundle, source)`: the brokers that policies and filters allow; None
-    where nothing is forbidden.
+    `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar: `recentlyUnloadedBundles`). `is_excluded`:
+    whether a bundle's namespace is one that the operator leaves alone. `takers(bundle, source)`: the brokers that policies and filters
+    allow; None where nothing is forbidden.
     `bundle_names`: every bundle with averages, in order of first appearance; costs a walk over all tables, so only ties that
     must be broken as Java does ask for it.
     """
@@ -105,6 +105,7 @@ class ClusterView:
     now_ms: int
     brokers: tuple[BrokerLoad, ...]
     cooling: frozenset[str] = frozenset()
+    cool_down_ms: int = 0
     list_bundles: Callable[[], Sequence[str]] | None = field(default=None, repr=False, compare=False)
     is_excluded: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
     policies: PoliciesView = field(default=PoliciesView(), repr=False, compare=False)

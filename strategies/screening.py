@@ -47,7 +47,8 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
             wrong.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
             why = given.missing.get(broker.broker)
-            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old" + (f" ({why})" if why else "")
+            limit = f"round.stale_after_ms = {rules.round.stale_after_ms}"
+            stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (f" ({why})" if why else "")
             if stray is not None:
                 stale[broker.broker] += f"; {_wrong_clock(lead, few)}"
                 wrong.append(_clock_skip(broker.broker, lead, few))
@@ -104,7 +105,9 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
     # The cool-down may be shorter than a command lives; a bundle must not get a second one while the first may still be carried out.
     resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
-    return ClusterView(given.cluster, given.now_ms, brokers, resting, is_excluded=is_excluded, policies=policies_of(given))
+    return ClusterView(
+        given.cluster, given.now_ms, brokers, resting, rules.round.cool_down_ms, is_excluded=is_excluded, policies=policies_of(given)
+    )
 
 
 def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Move]:

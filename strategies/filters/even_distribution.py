@@ -25,7 +25,9 @@ def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str 
 
 def _above(brokers: Sequence[str], counts: Mapping[str, int], most: int) -> Refused:
     return {
-        broker: Refusal("uneven", f"serves {count} bundles of the namespace already, {most} are allowed so that they stay evenly spread")
+        broker: Refusal(
+            "uneven", f"serves {count} bundles of the namespace already, {most} are allowed with filters.distribute_evenly = true"
+        )
         for broker in brokers
         if (count := counts.get(broker, 0)) > most
     }

@@ -28,4 +28,4 @@ def no_room_for(brokers: Sequence[str], topics: Mapping[str, int], more: int, li
 
 
 def _refusal(count: int, limit: int) -> Refusal:
-    return Refusal("too-many-topics", f"would serve {count:,} topics, {limit:,} are allowed")
+    return Refusal("too-many-topics", f"would serve {count:,} topics, filters.max_topics = {limit} are allowed")

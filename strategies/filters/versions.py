@@ -57,7 +57,7 @@ def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -
 def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts], load_manager: str) -> Refused:
     """Brokers known to run another load manager than the one given by its class name."""
     return {
-        broker: Refusal("other-load-manager", f"runs another load manager, {named}")
+        broker: Refusal("other-load-manager", f"runs another load manager than filters.load_manager says, {named}")
         for broker in (brokers if facts else ())
         if (named := facts.get(broker, _UNKNOWN).load_manager) is not None and named != load_manager
     }
@@ -71,5 +71,7 @@ def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refuse
 
 def _older(version: str | None) -> Refusal:
     if version is None:
-        return Refusal("older-version", "runs an unknown version, while others are known to run the newest")
-    return Refusal("older-version", f"runs {version}, and others a newer version")
+        return Refusal(
+            "older-version", "runs an unknown version, while others are known to run the newest (filters.prefer_later_versions = true)"
+        )
+    return Refusal("older-version", f"runs {version}, and others a newer version (filters.prefer_later_versions = true)")

@@ -173,8 +173,8 @@ class Destinations:
     def _no_relief(self, decision: Decision) -> Refusal:
         if self._rules.balances_usage:
             return Refusal("no-relief", f"would make every broker that may take it at least as full as {decision.source} is")
-        limit = self._rules.settings.overloaded_percent
-        return Refusal("would-overload", f"would put every broker that may take it above {limit:g} %, and above {decision.source}")
+        limit = f"placement.overloaded_percent = {self._rules.settings.overloaded_percent:g}"
+        return Refusal("would-overload", f"would put every broker that may take it above {limit} %, and above {decision.source}")
 
     def _place(self, decision: Decision, brokers: Sequence[str], averages: Averages) -> Placement:
         candidates: Mapping[str, Candidate | None] = {broker: self._ledger.candidate(broker) for broker in brokers}

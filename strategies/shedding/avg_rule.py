@@ -15,7 +15,7 @@ import numpy as np
 from strategies.bundle_loads import Floats
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
-from strategies.shedding.wording import SPELLED_OUT, broker_skips, mib, msgs
+from strategies.shedding.wording import SPELLED_OUT, broker_skips, mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
 
@@ -110,10 +110,11 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How much should move from one broker of a pair to the other, and in which unit."""
+    """How much should move from one broker of a pair to the other, and in which unit; `share` of the difference."""
 
     metric: Metric
     amount: float
+    share: float
 
     def shown(self, amount: float) -> str:
         return msgs(amount) if self.metric == "msg_rate" else mib(amount)
@@ -121,7 +122,12 @@ class Need:
     @property
     def rest(self) -> str:
         """Why bundles of the fuller broker stay."""
-        return f"it is idle, or more than what is left of the {self.shown(self.amount)} to move when its turn comes, heaviest first"
+        return f"it is idle, or more than what is left of the {self.all} when its turn comes, heaviest first"
+
+    @property
+    def all(self) -> str:
+        """What is to move, and why no more."""
+        return f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} of the difference)"
 
 
 def need_of(pair: Pair, settings: AvgSettings) -> Need | None:
@@ -130,9 +136,9 @@ def need_of(pair: Pair, settings: AvgSettings) -> Need | None:
     rate = (over.msg_rate - under.msg_rate) * settings.max_unload
     throughput = (over.msg_throughput - under.msg_throughput) * settings.max_unload
     if rate > settings.min_msg_rate:
-        return Need("msg_rate", rate)
+        return Need("msg_rate", rate, settings.max_unload)
     if throughput > settings.min_throughput:
-        return Need("msg_throughput", throughput)
+        return Need("msg_throughput", throughput, settings.max_unload)
     return None
 
 
@@ -165,7 +171,7 @@ def transfer(bundle: str, load: float, *, pair: Pair, hits: Hits, need: Need, se
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:
     """Brokers whose pair is near enough; an odd one out is its own partner. `near`: positions of their pairs."""
     names = list(dict.fromkeys(ranking.names(near)))
-    limit = f"less than {settings.low_threshold:g} points apart"
+    limit = f"less than {setting('shedding.avg.low_threshold', settings.low_threshold)} points apart"
     return broker_skips(
         "close-together",
         names,
@@ -194,16 +200,17 @@ def too_little_traffic(pair: Pair, settings: AvgSettings) -> Skip:
     """The traffic of the two does not differ enough to even their usage out with it."""
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     text = (
-        f"{apart(pair)}, but {settings.max_unload:g} of the difference of {msgs(over.msg_rate - under.msg_rate)} and "
-        f"{mib(over.msg_throughput - under.msg_throughput)} is not more than the {msgs(settings.min_msg_rate)} or "
-        f"{mib(settings.min_throughput)} that are worth moving"
+        f"{apart(pair)}, but {setting('shedding.avg.max_unload', settings.max_unload)} of the difference of "
+        f"{msgs(over.msg_rate - under.msg_rate)} and {mib(over.msg_throughput - under.msg_throughput)} is not more than "
+        f"{setting('shedding.avg.min_msg_rate', settings.min_msg_rate)} msg/s or "
+        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, which are worth moving"
     )
     return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
 
 
 def nothing_fits(pair: Pair, need: Need) -> Skip:
     """The pair is due, but there is no bundle of the right size."""
-    text = f"{apart(pair)}, but none of its bundles that may move is within the {need.shown(need.amount)} to move"
+    text = f"{apart(pair)}, but none of its bundles that may move is within the {need.all}"
     return Skip("broker", _both(pair), "nothing-fits", text, None, {"to_move": need.amount})
 
 
@@ -214,8 +221,9 @@ def sole_bundle(pair: Pair) -> Skip:
 
 def _waiting(pair: Pair, hits: Hits, settings: AvgSettings) -> str:
     return (
-        f"{apart(pair)}, with {hits.low} of {settings.hit_count_low} hits at {settings.low_threshold:g} points "
-        f"and {hits.high} of {settings.hit_count_high} at {settings.high_threshold:g}"
+        f"{apart(pair)}, with {hits.low} hits at {settings.low_threshold:g} points "
+        f"({setting('shedding.avg.hit_count_low', settings.hit_count_low)}) and {hits.high} at {settings.high_threshold:g} "
+        f"({setting('shedding.avg.hit_count_high', settings.hit_count_high)})"
     )
 
 

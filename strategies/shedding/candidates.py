@@ -15,6 +15,7 @@ from strategies.bundle_loads import BundleLoads, Floats, Ints
 from strategies.java_order import copied_order, double_keys
 from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Mode
+from strategies.shedding.wording import setting
 from strategies.system_bundles import is_system_bundle
 
 #: A picker looks at the loads of the candidates, heaviest first, and answers with the positions it takes.
@@ -30,6 +31,7 @@ class Candidates:
     system: tuple[str, ...]
     taken: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    cool_down_ms: int = 0
 
 
 def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collection[str] = ()) -> Candidates:
@@ -54,7 +56,7 @@ def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collect
             excluded.append(name)
         else:
             movable.append(row)
-    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone), tuple(excluded))
+    return Candidates(tuple(movable), tuple(resting), tuple(system), tuple(gone), tuple(excluded), view.cool_down_ms)
 
 
 def column(loads: BundleLoads, metric: str) -> Floats:
@@ -140,10 +142,13 @@ def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
     """Skips of the bundles that were no candidates."""
+    cooling = (
+        f"it was commanded to move a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
+    )
     return [
         *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
-        *bundles_left_alone(broker, "cooling-down", "it was moved a short while ago and its cool-down is not over", found.cooling),
-        *bundles_left_alone(broker, "excluded-namespace", "its namespace is one of those that stay", found.excluded),
+        *bundles_left_alone(broker, "cooling-down", cooling, found.cooling),
+        *bundles_left_alone(broker, "excluded-namespace", "limits.excluded_namespaces names its namespace", found.excluded),
         *bundles_left_alone(broker, "already-leaving", "another broker reports it too and lets it go in this round", found.taken),
     ]
 

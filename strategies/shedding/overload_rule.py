@@ -13,7 +13,7 @@ from strategies.model import Evidence, Skip
 from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
 from strategies.shedding.relief import Reason
-from strategies.shedding.wording import broker_skips, mib, points
+from strategies.shedding.wording import broker_skips, mib, points, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> Reas
 
 def not_overloaded(brokers: Sequence[str], usages: Sequence[float], settings: OverloadSettings) -> list[Skip]:
     """Brokers below the bar."""
-    bar = f"the {settings.threshold_percent:g} % that count as overloaded"
+    bar = f"{setting('shedding.overload.threshold_percent', settings.threshold_percent)} %, which counts as overloaded"
     return broker_skips(
         "not-overloaded",
         brokers,

@@ -12,7 +12,7 @@ from typing import Annotated
 from strategies.model import Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.relief import Reason
-from strategies.shedding.wording import broker_skips, mib, points
+from strategies.shedding.wording import broker_skips, mib, points, setting
 
 MIB = 1048576
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.
@@ -79,7 +79,7 @@ def lower_boundary(ewma: float, mean: float, minimum: float, settings: Threshold
 
 def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float, settings: ThresholdSettings) -> list[Skip]:
     """Brokers that are near enough to the mean."""
-    bar = f"the cluster's mean {points(mean)} + {settings.threshold_percent:g} points"
+    bar = f"the cluster's mean {points(mean)} + {_percent(settings)} points"
     evidence: Evidence = {"mean": mean, "threshold_percent": settings.threshold_percent}
     return broker_skips(
         "below-threshold",
@@ -92,7 +92,9 @@ def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float,
 
 def too_little_traffic(broker: str, minimum: float, settings: ThresholdSettings) -> Skip:
     """What would have to go is not worth an interruption."""
-    text = f"{mib(minimum)} would have to go, less than the {settings.min_throughput_mib:g} MiB/s that are worth it"
+    text = (
+        f"{mib(minimum)} would have to go, less than {setting('shedding.threshold.min_throughput_mib', settings.min_throughput_mib)} MiB/s"
+    )
     return Skip("broker", (broker,), "too-little-traffic", text, None, {"to_shed": minimum})
 
 
@@ -103,7 +105,7 @@ def no_load(cluster: str) -> Skip:
 
 def nobody_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
     """The lower boundary has nobody to help."""
-    text = f"no broker averages more than {settings.threshold_percent:g} points below the mean {points(mean)} while another could give"
+    text = f"no broker averages more than {_percent(settings)} points below the mean {points(mean)} while another could give"
     return Skip("cluster", (cluster,), "nobody-below", text, None, {"mean": mean})
 
 
@@ -111,7 +113,7 @@ def already_fell(broker: str, ewma: float, usage: float, mean_usage: float, sett
     """The average is over the limit, the newest usage is not."""
     text = (
         f"its average {points(ewma)} is over the limit, but its newest usage {points(usage)} is not "
-        f"{settings.threshold_percent:g} points above the newest mean {points(mean_usage)}: what was too much has gone already"
+        f"{_percent(settings)} points above the newest mean {points(mean_usage)}: what was too much has gone already"
     )
     return Skip("broker", (broker,), "already-fell", text, None, {"ewma": ewma, "usage": usage, "mean_usage": mean_usage})
 
@@ -120,3 +122,7 @@ def waiting_for_moves(cluster: str) -> Skip:
     """The lower boundary is looked at when nothing is under way."""
     text = "the lower boundary waits until a sample of every broker shows the moves that are under way"
     return Skip("cluster", (cluster,), "waiting-for-moves", text)
+
+
+def _percent(settings: ThresholdSettings) -> str:
+    return setting("shedding.threshold.threshold_percent", settings.threshold_percent)

@@ -22,13 +22,16 @@ from strategies.shedding.recall import gave_at, only_active_ewmas, with_transfer
 from strategies.shedding.transfer import judge
 from strategies.shedding.transfer_parity import judge_as_java
 from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict, transferable
-from strategies.shedding.wording import broker_skips, mib, points, settling, unusable
+from strategies.shedding.wording import broker_skips, mib, points, setting, settling, unusable
 from strategies.topk import TopFault, TopSettings, has_policies, top_bundles
 from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
 _NOTHING = BrokerMemory()
 _WHY_NOTHING = {
-    "CoolDown": ("cooling-down", "a broker gave bundles a short while ago, and until that shows in figures no broker gives"),
+    "CoolDown": (
+        "cooling-down",
+        "a broker gave bundles less than shedding.transfer.delay_s ago, and until that shows in figures no broker gives",
+    ),
     "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
     "NoLoadData": ("no-bundle-figures", "the fullest brokers report no bundles that may move"),
 }
@@ -134,7 +137,8 @@ class LiveTransferShedder:
     def _left_out(self, verdict: Verdict) -> list[Skip]:
         cooling = [broker for broker, why in verdict.left_out.items() if why == "CoolDown"]
         old = [broker for broker in verdict.left_out if broker not in cooling]
-        delay, ttl = f"{self.settings.delay_s:g} s", f"{self.settings.ttl_s:g} s"
+        delay = f"{setting('shedding.transfer.delay_s', self.settings.delay_s)} s"
+        ttl = f"{setting('shedding.transfer.ttl_s', self.settings.ttl_s)} s"
         gave, too_old = f"it gave bundles, and no figures are of {delay} later yet", f"its load data are older than {ttl}"
         return [
             *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers gave bundles less than {delay} ago"),
@@ -144,10 +148,12 @@ class LiveTransferShedder:
     def _nothing(self, cluster: str, verdict: Verdict) -> Skip:
         spread, figures = _spread(verdict)
         evidence = {**figures, "target_std": self.settings.target_std, "hits": verdict.hits}
+        target = setting("shedding.transfer.target_std", self.settings.target_std)
         if verdict.skipped == "HitCount" and verdict.hits == 0:
-            return Skip("cluster", (cluster,), "even", f"{spread}, and no broker is far too full or too empty", None, evidence)
+            return Skip("cluster", (cluster,), "even", f"{spread} ({target}), and no broker is far too full or too empty", None, evidence)
         if verdict.skipped == "HitCount":
-            text = f"{spread}: uneven in {verdict.hits} rounds in a row, and it takes more than {self.settings.hit_count}"
+            enough = setting("shedding.transfer.hit_count", self.settings.hit_count)
+            text = f"{spread}: uneven in {verdict.hits} rounds in a row, and it takes more than {enough}"
             return Skip("cluster", (cluster,), "waiting-for-hits", text, None, evidence)
         why = "" if verdict.left_out and verdict.published is None else verdict.skipped or ""
         code, text = _WHY_NOTHING.get(why, ("nobody-to-judge", "fewer than two brokers can be judged"))
@@ -166,8 +172,15 @@ class LiveTransferShedder:
         rest = [name for name in staying if name in offered and name not in ruled]
         return [
             *must_stay(broker.broker, found),
-            *bundles_left_alone(broker.broker, "excluded-namespace", "its namespace is one of those that stay", excluded),
-            *bundles_left_alone(broker.broker, "has-policies", "isolation or anti-affinity rules where its namespace lives", ruled),
+            *bundles_left_alone(
+                broker.broker, "excluded-namespace", "limits or shedding.transfer.excluded_namespaces names its namespace", excluded
+            ),
+            *bundles_left_alone(
+                broker.broker,
+                "has-policies",
+                "isolation or anti-affinity rules where its namespace lives, and shedding.transfer.with_policies = false",
+                ruled,
+            ),
             *bundles_left_alone(broker.broker, "not-among-the-heaviest", "it carries nothing, or others carry more", light),
             *bundles_left_alone(broker.broker, "not-needed", "what moves suffices, or its move would be too much", rest),
         ]

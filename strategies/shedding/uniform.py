@@ -25,7 +25,7 @@ from strategies.shedding.uniform_rule import (
     too_little,
     totals,
 )
-from strategies.shedding.wording import broker_skips, settling
+from strategies.shedding.wording import broker_skips, setting, settling
 from strategies.usage import weighted_usage
 
 #: What an idle broker counts as, so that a ratio to it can be formed.
@@ -91,7 +91,7 @@ class UniformLoadShedder:
         picked, over = (picked, []) if limit == -1 else (picked[:limit], picked[limit:])
         decisions = [gap.decision(name, movable[name]) for name in picked]
         skips = [*must_stay(broker.broker, found), *self._left_alone(gap, movable, picked, over)]
-        return decisions, skips if decisions else [nothing_fits(gap), *skips]
+        return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
 
     def _left_alone(self, gap: Gap, movable: Mapping[str, float], picked: Collection[str], over: Collection[str]) -> list[Skip]:
         staying = [name for name in movable if name not in picked and name not in over]
@@ -100,7 +100,12 @@ class UniformLoadShedder:
         return [
             *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so it would relieve nobody", idle),
             *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
-            *bundles_left_alone(gap.busiest, "enough-for-one-round", f"no more than {self.settings.max_bundles} bundles move", list(over)),
+            *bundles_left_alone(
+                gap.busiest,
+                "enough-for-one-round",
+                f"no more than {setting('shedding.uniform.max_bundles', self.settings.max_bundles)} bundles move",
+                list(over),
+            ),
         ]
 
 

@@ -86,7 +86,7 @@ class ParityUniformLoadShedder:
         leaving = frozenset(picked)
         others = [name for position, name in enumerate(names) if position not in leaving]
         skips = [*must_stay(broker.broker, found), *bundles_left_alone(broker.broker, "does-not-fit", gap.rest, others)]
-        return decisions, skips if decisions else [nothing_fits(gap), *skips]
+        return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
 
 
 def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:

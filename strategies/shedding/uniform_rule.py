@@ -16,11 +16,13 @@ from strategies.bundle_loads import Floats
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
-from strategies.shedding.wording import mib, msgs
+from strategies.shedding.wording import mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
 #: How a figure of each measure reads.
 SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType({"msg_rate": msgs, "msg_throughput": mib})
+_MINIMUM: Mapping[Metric, str] = MappingProxyType({"msg_rate": "min_msg_rate", "msg_throughput": "min_throughput"})
+_UNIT: Mapping[Metric, str] = MappingProxyType({"msg_rate": "msg/s", "msg_throughput": "bytes/s"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +118,16 @@ def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
 
 def even(cluster: str, settings: UniformSettings) -> Skip:
     """Neither measure is uneven."""
-    limits = f"{settings.rate_difference_percent:g} % in message rate and {settings.throughput_ratio:g} times in throughput"
+    rate = setting("shedding.uniform.rate_difference_percent", settings.rate_difference_percent)
+    limits = f"{rate} % in message rate and {setting('shedding.uniform.throughput_ratio', settings.throughput_ratio)} times in throughput"
     return Skip("cluster", (cluster,), "even", f"busiest and idlest broker are within the limits, {limits}")
 
 
 def too_little(gap: Gap, minimum: float) -> Skip:
     """What would have to go is not worth an interruption."""
     shown = SHOWN[gap.metric]
-    text = f"it {gap.why}, but {shown(gap.need)} would have to move, less than the {shown(minimum)} that are worth it"
+    least = setting(f"shedding.uniform.{_MINIMUM[gap.metric]}", minimum)
+    text = f"it {gap.why}, but {shown(gap.need)} would have to move, less than {least} {_UNIT[gap.metric]}"
     return Skip("broker", (gap.busiest,), "too-little-traffic", text, None, gap.evidence)
 
 
@@ -134,9 +138,10 @@ def sole_bundle(gap: Gap, count: int) -> Skip:
     return Skip("broker", (gap.busiest,), "no-bundles", f"it {gap.why} without serving a bundle")
 
 
-def nothing_fits(gap: Gap) -> Skip:
+def nothing_fits(gap: Gap, settings: UniformSettings) -> Skip:
     """The broker is due, but no bundle is small enough."""
-    text = f"it {gap.why}, but none of its bundles that may move fits into the {SHOWN[gap.metric](gap.need)} to move"
+    share = f"({setting('shedding.uniform.max_unload', settings.max_unload)} of the difference)"
+    text = f"it {gap.why}, but none of its bundles that may move fits into the {SHOWN[gap.metric](gap.need)} to move {share}"
     return Skip("broker", (gap.busiest,), "nothing-fits", text, None, gap.evidence)
 
 

@@ -27,6 +27,11 @@ def msgs(per_s: float) -> str:
     return f"{per_s:,.0f} msg/s"
 
 
+def setting(path: str, value: float) -> str:
+    """A setting that explains a reason, with its value as it stands in a settings file: `shedding.avg.min_msg_rate = 1000`."""
+    return f"{path} = {value:.15g}"
+
+
 def broker_skips(
     code: str, brokers: Sequence[str], sentence: Callable[[int], str], together: Callable[[], str], evidence: Evidence | None = None
 ) -> list[Skip]:

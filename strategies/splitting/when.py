@@ -73,7 +73,7 @@ def stays_whole(bundle: str, source: str) -> Skip | None:
 
 def namespace_full(bundle: str, source: str, settings: SplitSettings) -> Skip:
     """A hot bundle of a namespace that may not have more bundles."""
-    text = f"is too hot, and its namespace already has the {settings.max_bundles} bundles it may have"
+    text = f"is too hot, and its namespace already has splitting.max_bundles = {settings.max_bundles} bundles"
     return Skip("bundle", (bundle,), "namespace-full", text, source)
 
 

@@ -107,7 +107,7 @@ class _Look:
 
     def split_or_wait(self, row: int, range_: KeyRange) -> None:
         if len(self.decisions) >= self.settings.max_splits:
-            text = f"is too hot; {self.settings.max_splits} others are split first"
+            text = f"is too hot; splitting.max_splits = {self.settings.max_splits} others are split first"
             self.skips.append(Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.around.broker))
         else:
             self.split(row, range_)

@@ -103,4 +103,4 @@ class TestWhatStaysWholeForNow:
     def test_a_namespace_with_enough_bundles(self, manager: LoadManager) -> None:
         found = due(broker("b1:1", {ns(0): HOT}), manager=manager, hits={ns(0): 3}, settings=replace(ON, max_bundles=4))
         assert stays(found) == {ns(0): "namespace-full"}
-        assert found.skips[0].text == "it is too hot, and its namespace already has the 4 bundles it may have"
+        assert found.skips[0].text == "it is too hot, and its namespace already has splitting.max_bundles = 4 bundles"

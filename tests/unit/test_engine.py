@@ -85,7 +85,7 @@ class TestWhoIsTrusted:
             records += [report("a:1", 50 * i, 20 + i), sweep(50 * i + 1, "a:1", missing={"b:1": "timed out"})]
         last = rounds(fold_all(engine(), records))[-1]
         assert last.brokers == ("a:1",)
-        assert last.stale == {"b:1": "newest report is 201 s old (timed out)"}
+        assert last.stale == {"b:1": "newest report is 201 s old, round.stale_after_ms = 180000 (timed out)"}
 
     def test_a_broker_nobody_lists_any_more_is_forgotten(self) -> None:
         store = InMemoryStore()

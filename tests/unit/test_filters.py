@@ -138,7 +138,7 @@ class TestTopicCount:
         seen = fleet(topics={"b1": 95, "b2": 96})
         allowed = filters(max_topics=100).allowed(Subject("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen)
         assert allowed.brokers == ("b1",)
-        assert allowed.refused["b2"].text == "would serve 101 topics, 100 are allowed"
+        assert allowed.refused["b2"].text == "would serve 101 topics, filters.max_topics = 100 are allowed"
 
 
 class TestVersions:

@@ -1,0 +1,37 @@
+"""docs/CHOOSING.md: what it says about a small cluster is what the commands beside it print, and its settings are settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.settings.load import load
+from tests.unit.command_line import rebalancer
+
+PAGE = (Path(__file__).parents[2] / "docs/CHOOSING.md").read_text("utf-8")
+SCENARIO, *SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+ROWS = re.findall(r"^\| `(--strategy [^`]+)` \| (\S+) \| (\S+) \|$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("words", "bundles", "spread"), ROWS)
+def test_a_small_cluster_does_what_the_page_says(tmp_path: Path, words: str, bundles: str, spread: str) -> None:
+    (tmp_path / "small.toml").write_text(SCENARIO, "utf-8")
+
+    done = rebalancer("simulate", tmp_path / "small.toml", "--seeds", "3", *words.split())
+
+    (row,) = [line for line in done.out.splitlines() if "/fixed+" in line]
+    figures = re.sub(r"\([^)]*\)", "", row).split()
+    assert (figures[3], figures[5]) == (bundles, spread)
+
+
+def test_the_first_row_is_the_one_that_moves_nothing() -> None:
+    assert len(ROWS) == 5
+    assert ROWS[0][:2] == ("--strategy avg/fixed", "0")
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_settings_of_the_page_are_settings(tmp_path: Path, settings: str) -> None:
+    (tmp_path / "settings.toml").write_text(settings, "utf-8")
+    load(tmp_path / "settings.toml")
