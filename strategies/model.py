@@ -105,11 +105,11 @@ class ClusterView:
     now_ms: int
     brokers: tuple[BrokerLoad, ...]
     cooling: frozenset[str] = frozenset()
-    cool_down_ms: int = 0
     list_bundles: Callable[[], Sequence[str]] | None = field(default=None, repr=False, compare=False)
     is_excluded: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
     policies: PoliciesView = field(default=PoliciesView(), repr=False, compare=False)
     takers: Callable[[str, str], Collection[str]] | None = field(default=None, repr=False, compare=False)
+    cool_down_ms: int = 0
 
     @cached_property
     def bundle_names(self) -> Sequence[str]:

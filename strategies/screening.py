@@ -106,7 +106,13 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
     # The cool-down may be shorter than a command lives; a bundle must not get a second one while the first may still be carried out.
     resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
     return ClusterView(
-        given.cluster, given.now_ms, brokers, resting, rules.round.cool_down_ms, is_excluded=is_excluded, policies=policies_of(given)
+        given.cluster,
+        given.now_ms,
+        brokers,
+        resting,
+        cool_down_ms=rules.round.cool_down_ms,
+        is_excluded=is_excluded,
+        policies=policies_of(given),
     )
 
 

@@ -39,7 +39,7 @@ class Changes:
         if self._known is not None:
             yield from _came_and_left(self._known, listed)
         self._known = listed
-        for gone in (self._silent.keys() | self._written.keys()) - listed:
+        for gone in sorted((self._silent.keys() | self._written.keys()) - listed):
             self._silent.pop(gone, None)
             self._written.pop(gone, None)
             self._still.discard(gone)
