@@ -116,7 +116,7 @@ def collect_all(
     shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait) as source:
-            say(_opened(source))
+            say(opened_line(source))
             passes(source, shared, settings.pass_interval_ms / 1000, stop, say)
         return
     refusals = Refusals(len(clusters), stop, say)
@@ -164,7 +164,7 @@ def _again_and_again(
         try:
             with opened(cluster, settings, stop.wait) as source:
                 refusals.over(cluster.cluster)
-                say(_opened(source))
+                say(opened_line(source))
                 passes(source, shared, settings.pass_interval_ms / 1000, stop, named)
         except Unauthorized as error:
             refusals.add(cluster.cluster, error)
@@ -177,7 +177,8 @@ def _again_and_again(
             stop.wait(settings.pass_interval_ms / 1000)
 
 
-def _opened(source: Source) -> Line:
+def opened_line(source: Source) -> Line:
+    """Who is there when a cluster is opened."""
     names = {"brokers": len(source.brokers), "load_manager": source.manager}
     return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
 

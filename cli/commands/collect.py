@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import console, exits, options
-from cli.collect.several import collect_all
+from cli.collect.several import collect_all, opened_line
 from cli.collect.source import look, opened
 from cli.collect.table import as_json as fields_of
 from cli.collect.table import as_table, seen
@@ -47,7 +47,8 @@ def collect(
     log = Log(settings.log)
     with stopping() as stop:
         if once:
-            _look(settings, stop, as_json)
+            with log.errors(debug=options.debug(ctx)):
+                _look(settings, stop, log, as_json)
             return
         with log.errors(debug=options.debug(ctx)):
             _collect(settings, stop, log)
@@ -66,27 +67,27 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
         collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage_s=outage_s)
 
 
-def _look(settings: Settings, stop: Stop, as_json: bool) -> None:
+def _look(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
     """One cluster after the other; of several, one that fails does not hide the others."""
     found, failed, several = [], False, len(settings.clusters) > 1
     for cluster in settings.clusters:
         try:
-            found.append(_look_at(cluster, settings, stop, as_json))
+            found.append(_look_at(cluster, settings, stop, log, quiet=as_json))
         except RebalancerError as error:
             if not several:
                 raise
             failed = True
             found.append({"cluster": cluster.cluster, "error": str(error)})
-            console.progress(f"{cluster.cluster}: {error}")
+            log.say(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
     if as_json:
         console.print_json(*(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0])))
     if failed:
         raise typer.Exit(exits.ERROR)
 
 
-def _look_at(cluster: PulsarSettings, settings: Settings, stop: Stop, quiet: bool) -> dict[str, Any]:
+def _look_at(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
     with opened(cluster, settings.collector, stop.wait) as source:
-        console.progress(f"{source.cluster}: {len(source.brokers)} brokers, {source.manager} load manager")
+        log.say(opened_line(source))
         brokers = seen(source.cluster, look(source, _LOOK_S, stop.wait))
     if not quiet:
         console.show(as_table(brokers, settings.engine.weights))

@@ -70,7 +70,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
             *check_codecs(job.topics),
             *topics,
             *_of_rounds(job, settings.engine, topics),
-            signing.check_signing(job, wall_clock_ms()),
+            signing.check_signing(job, wall_clock_ms(), compare=not _failed(topics, "topic commands")),
             executor.check_executor(settings.executor),
             *cluster.check_clusters(settings, shadow),
         ]
@@ -92,10 +92,14 @@ def as_table(findings: Sequence[Finding]) -> console.Sheet:
 
 
 def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding]) -> list[Finding]:
-    if any(finding.check == "topic rounds" and finding.status == "fail" for finding in topics):
+    if _failed(topics, "topic rounds"):
         text = "cannot be told without the rounds topic"
         return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
     return [running.check_job(job, engine, wall_clock_ms(), expected=False), check_epochs(job)]
+
+
+def _failed(findings: Sequence[Finding], check: str) -> bool:
+    return any(finding.check == check and finding.status == "fail" for finding in findings)
 
 
 def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:

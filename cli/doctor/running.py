@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cli.doctor.finding import Finding, Status, ok
@@ -31,7 +32,8 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
     except RebalancerError as error:
         status: Status = "fail" if expected else "warn"
         return Finding(_CHECK, status, f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")
-    return _age(holder(folder), found, limit_ms, now_ms)
+    health = _age(holder(folder), found, limit_ms, now_ms)
+    return health if expected or health.status != "ok" else _all_clusters(health, found, now_ms - limit_ms)
 
 
 def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundTold]:
@@ -68,12 +70,17 @@ def _age(by: Holder | None, found: list[RoundTold], limit_ms: int, now_ms: int) 
         if just_begun:
             return ok(_CHECK, f"{text}: it has begun and catches up")
         return Finding(_CHECK, "fail", f"{text}: more than {age(limit_ms)}", _STANDS_STILL)
-    late = sorted(told.cluster for told in found if now_ms - told.ts > limit_ms)
-    if late:
-        return Finding(
-            _CHECK, "warn", f"{text}; none for longer of {', '.join(late)}", "see that `rebalancer collect` runs for each cluster"
-        )
     return ok(_CHECK, text)
+
+
+def _all_clusters(health: Finding, found: Sequence[RoundTold], since_ms: int) -> Finding:
+    """A job is well as long as one of its clusters is; the others may have been given up."""
+    newest = max((told.ts for told in found), default=0)
+    late = sorted(told.cluster for told in found if told.ts < since_ms <= newest)
+    if not late:
+        return health
+    remedy = "see that `rebalancer collect` runs for each cluster"
+    return Finding(_CHECK, "warn", f"{health.text}; none for longer of {', '.join(late)}", remedy)
 
 
 _STANDS_STILL = (

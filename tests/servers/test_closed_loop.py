@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import exits
 from sinks.journal import Journal
 from strategies.model import Command
 from tests.control_topic import TOPICS
@@ -61,6 +62,7 @@ def test_a_cluster_with_the_extensible_load_manager_and_tokens_becomes_even_and_
         extensible = closed_loop(folder, settings, {name: kafka.topic(f"loop-{name}") for name in TOPICS}, **filters)
     with extensible as loop, skewed_users(guarded_pulsar, tmp_path, f"t/on-{topics}") as users:
         becomes_even_and_stays_so(users, loop)
+        doctor_finds_it_well(loop)
         loop.stop("collect", "execute")
         traffic = users.end()
         assert_replay_is_identical(loop, tmp_path)
@@ -102,6 +104,15 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
     assert nothing_was_lost(traffic)
     assert every_command_has_one_outcome(given, loop)
     assert unloaded_as_often_as_commanded(modular, loop)
+
+
+def doctor_finds_it_well(loop: Loop) -> None:
+    """Beside the running programs; and not well without them."""
+    loop.wait_until(lambda: rebalancer("doctor", "--health", *loop.words).code == exits.OK, "a fresh round")
+    found = {one["check"]: one for one in rebalancer("doctor", "--no-spark-start", "--json", *loop.words).json["findings"]}
+    assert (found["job"]["status"], found["checkpoint"]["status"], found["executor"]["status"]) == ("ok", "ok", "ok")
+    assert "last round" in found["job"]["text"]
+    assert "is in use by an executor that runs" in found["executor"]["text"]
 
 
 def kill_executor_during_an_unload(modular: PulsarProcesses, loop: Loop) -> set[str]:
