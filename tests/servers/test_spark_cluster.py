@@ -62,7 +62,7 @@ def test_workers_without_our_packages_are_named_with_what_to_do(cluster: SparkCl
         with pytest.raises(JobEnded):
             job.wait_until(lambda: False, seconds=300)
         told = job.log.read_text()
-    sentence = r"^error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack what it needs with `rebalancer ship"
+    sentence = r"^\S+Z error: job\.environment: the Python of worker \S+ has no numpy, msgspec, .*: pack what it needs with `rebalancer"
     assert re.search(sentence, told, re.MULTILINE)
     assert "Traceback" not in told
 
