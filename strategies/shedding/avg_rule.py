@@ -220,10 +220,10 @@ def sole_bundle(pair: Pair) -> Skip:
 
 
 def _waiting(pair: Pair, hits: Hits, settings: AvgSettings) -> str:
+    low, high = settings.hit_count_low, settings.hit_count_high
     return (
-        f"{apart(pair)}, with {hits.low} hits at {settings.low_threshold:g} points "
-        f"({setting('shedding.avg.hit_count_low', settings.hit_count_low)}) and {hits.high} at {settings.high_threshold:g} "
-        f"({setting('shedding.avg.hit_count_high', settings.hit_count_high)})"
+        f"{apart(pair)}, with {hits.low} of {low} hits at {settings.low_threshold:g} points and {hits.high} of {high} at "
+        f"{settings.high_threshold:g} ({setting('shedding.avg.hit_count_low', low)}, {setting('shedding.avg.hit_count_high', high)})"
     )
 
 
