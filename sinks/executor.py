@@ -29,7 +29,7 @@ from sinks.signing import SigningKey
 from sinks.topics import Consumer, Publisher, TopicRecord
 from sinks.wire import cluster_of, decode_outcome, read_command, to_command
 from strategies.admission import AdmissionRules, Objection, Scene, Standing, isolation_of, may_be_applied, may_be_considered
-from strategies.errors import AdminError, NotFound, RebalancerError, Unauthorized, WireError
+from strategies.errors import AdminError, NotFound, NotOwned, RebalancerError, Unauthorized, WireError
 from strategies.model import Command, Outcome, OutcomeStatus
 
 #: How long a verdict is remembered; commands live for minutes.
@@ -181,6 +181,8 @@ class Executor:
             scene = self._look(plain)
         except Unauthorized:
             raise
+        except NotOwned as error:
+            return self._decided(received, command, Effect("refused", f"not-owned: {error}", None), None, 0)
         except AdminError as error:
             return self._decided(received, command, Effect("failed", f"cluster-silent: {error}", None), None, 0)
         objection = may_be_applied(plain, scene)

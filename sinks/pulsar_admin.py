@@ -1,27 +1,32 @@
 """The admin API of one Pulsar cluster: what executor and collector ask, and the three things an executor does.
 
-Nothing here loads a bundle: look-ups would, so owners are found by asking brokers what they own.
+Nothing here loads a bundle, as look-ups would: the owner is what a broker answers to a read of the bundle's topics. The list of all bundles
+that a broker owns is never read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 from sinks.names import is_broker
-from sinks.pulsar_answers import Call
+from sinks.pulsar_answers import Call, Elsewhere
 from sinks.pulsar_http import PulsarHttp, Wait
 from sinks.pulsar_settings import PulsarSettings
-from strategies.errors import AdminError, NotFound, Refused
+from strategies.errors import AdminError, NotFound, NotOwned, Refused, Unauthorized
 
 T = TypeVar("T")
 
 _API = "/admin/v2"
-_MOST_AT_ONCE = 16
+#: An owner that the first broker names is believed. Nobody, or no answer, is checked with others.
+_MOST_ASKED = 3
+_SAY_NOBODY = 2
+_BEING_UNLOADED = "is being unloaded"
 
 
 class PulsarAdmin:
@@ -57,13 +62,13 @@ class PulsarAdmin:
             return None
         return told if isinstance(told, str) else None
 
-    def owned_bundles(self, broker: str) -> frozenset[str]:
-        """The bundles a broker owns, system ones included; none for a broker that is not there."""
-        return frozenset(self._owned(broker))
-
     def ownership(self, broker: str) -> bytes:
-        """What a broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}."""
-        return json.dumps(self._owned(broker), sort_keys=True).encode()
+        """What an extensible broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}."""
+        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
+        try:
+            return json.dumps(_json(call, self._http.ask(call), dict), sort_keys=True).encode()
+        except NotFound:
+            return b"{}"
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """Every setting that is in force at a broker, or at any, by Pulsar's key."""
@@ -75,18 +80,41 @@ class PulsarAdmin:
         call = Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
         return self._http.ask(call).decode("utf-8", errors="replace").strip()[:100]
 
-    def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
-        """The broker that owns a bundle, None if nobody does. The `likely` ones are asked first, the others only if need be.
+    def read_metadata(self, broker: str) -> None:
+        """Makes a broker read from both of its metadata stores. A healthy one takes milliseconds, a frozen one never ends.
 
-        Raises BrokerUnavailable if nobody says yes and somebody did not answer.
+        The tenant has a new name each time, so that no cache answers, and does not exist; racks are in the store that bundles are in.
+        """
+        tenant = f"rebalancer-look-{uuid4().hex[:12]}"
+        with suppress(NotFound):
+            self._http.ask(Call("a read of metadata", "GET", _path("tenants", tenant), at=broker))
+        with suppress(NotFound):
+            self._http.ask(Call("a read of metadata", "GET", _path("bookies", "racks-info"), at=broker))
+
+    def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
+        """The broker that owns a bundle, None if no broker does or there is no such bundle. The `likely` ones are asked first.
+
+        Raises NotOwned while the bundle is being unloaded, BrokerUnavailable if none of the asked ones answers.
         """
         alive = self.brokers() if brokers is None else brokers
         first = [broker for broker in dict.fromkeys(likely) if broker in alive]
-        for broker in first:
-            if bundle in self.owned_bundles(broker):
-                return broker
-        rest = [broker for broker in alive if broker not in first]
-        return self._first_owner(bundle, rest)
+        nobody, failed = 0, None
+        for broker in [*first, *(broker for broker in alive if broker not in first)][:_MOST_ASKED]:
+            try:
+                owner = self._owner_by(broker, bundle, alive)
+            except NotFound:
+                return None
+            except Unauthorized:
+                raise
+            except AdminError as error:
+                failed = failed or error
+                continue
+            nobody += owner is None
+            if owner is not None or nobody == _SAY_NOBODY:
+                return owner
+        if failed is not None and not nobody:
+            raise failed
+        return None
 
     def ranges(self, namespace: str) -> tuple[str, ...]:
         """The ranges of a namespace's bundles, 0x…_0x…, ascending."""
@@ -140,12 +168,21 @@ class PulsarAdmin:
         """A modular broker's load report, verbatim; an extensible one refuses."""
         return self._http.ask(Call(f"the load report of {broker}", "GET", _path("broker-stats", "load-report"), at=broker))
 
-    def _owned(self, broker: str) -> dict[str, Any]:
-        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
+    def _owner_by(self, broker: str, bundle: str, alive: Sequence[str]) -> str | None:
+        """As one broker knows it: 200 is itself, 307 another, 204 (no body) none. Neither load manager acquires the bundle."""
+        path = _path("non-persistent", *bundle.split("/"))
+        call = Call(f"who owns {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False)
         try:
-            return _json(call, self._http.ask(call), dict)
-        except NotFound:
-            return {}
+            return broker if self._http.ask(call).strip() else None
+        except Elsewhere as named:
+            owner = self._http.broker_at(named.netloc, alive)
+            if owner not in (None, broker):
+                return owner
+            raise NotOwned(f"{named}, which does not own it (any more): ownership is changing; the next round decides again.") from named
+        except Refused as error:
+            if _BEING_UNLOADED in str(error):
+                raise NotOwned(f"{bundle} is being unloaded: ownership is changing; the next round decides again.") from error
+            raise
 
     def _names(self, call: Call) -> tuple[str, ...]:
         return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))
@@ -156,30 +193,6 @@ class PulsarAdmin:
         except NotFound:
             return {}
         return _json(call, body, dict) if body.strip() else {}
-
-    def _first_owner(self, bundle: str, brokers: Sequence[str]) -> str | None:
-        failed: AdminError | None = None
-        for broker, owned in zip(brokers, _all_at_once(self._owned_or_error, brokers), strict=True):
-            if isinstance(owned, AdminError):
-                failed = failed or owned
-            elif bundle in owned:
-                return broker
-        if failed is not None:
-            raise failed
-        return None
-
-    def _owned_or_error(self, broker: str) -> frozenset[str] | AdminError:
-        try:
-            return self.owned_bundles(broker)
-        except AdminError as error:
-            return error
-
-
-def _all_at_once(ask: Callable[[str], T], brokers: Sequence[str]) -> list[T]:
-    if not brokers:
-        return []
-    with ThreadPoolExecutor(min(_MOST_AT_ONCE, len(brokers)), thread_name_prefix="owner") as pool:
-        return list(pool.map(ask, brokers))
 
 
 def _of(what: str, broker: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from strategies.errors import AdminError, BrokerUnavailable, NotFound, Refused, Unauthorized
+from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
 
 _LONGEST_REASON = 300
 _AGAIN_LATER = frozenset({425, 429, 503})
@@ -17,12 +17,21 @@ class Unanswered(BrokerUnavailable):
     """The call was sent, and nobody knows whether it was carried out: look before you repeat it."""
 
 
+class Elsewhere(NotOwned):
+    """A call with `follow=False` was redirected. `netloc`: host:port of the web service that the broker names, one of the cluster's."""
+
+    def __init__(self, text: str, netloc: str) -> None:
+        super().__init__(text)
+        self.netloc = netloc
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call. `path` is encoded and begins below the host; `what` names it in sentences: "the list of brokers".
 
     `at`: the broker to ask, None = whichever configured one answers. `repeatable`: asking twice does no harm.
     `missing`: further statuses by which Pulsar says that the subject does not exist.
+    `follow`: go where a redirect leads; False raises Elsewhere.
     """
 
     what: str
@@ -32,6 +41,7 @@ class Call:
     body: bytes | None = None
     repeatable: bool = True
     missing: frozenset[int] = frozenset()
+    follow: bool = True
 
 
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:

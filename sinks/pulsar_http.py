@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from sinks.http_exchange import Answer, TooLarge, exchange, open_pool
 from sinks.names import is_broker
-from sinks.pulsar_answers import Call, Unanswered, check_status
+from sinks.pulsar_answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
 from sinks.secret_file import read_secret
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
@@ -80,6 +80,10 @@ class PulsarHttp:
                     raise
         raise AssertionError("count() has no end")
 
+    def broker_at(self, netloc: str, brokers: Sequence[str]) -> str | None:
+        """The broker whose web service is at host:port, if it is one of these."""
+        return next((broker for broker in brokers if base_of(broker, self._urls, self._settings).netloc == netloc), None)
+
     def close(self) -> None:
         """Closes all connections."""
         with self._opening:
@@ -101,7 +105,9 @@ class PulsarHttp:
             if answer.status not in _REDIRECTS or not location:
                 check_status(call, _host(url), answer.status, self._without_token(answer.body))
                 return answer.body
-            url = self._redirected(call, url, location, deadline)
+            asked, url = _host(url), self._redirected(call, url, location, deadline)
+            if not call.follow:
+                raise Elsewhere(f"{asked} names {_host(url)} in answer to {call.what}", _host(url))
         raise NotOwned(
             f"{call.what} was passed on {_MOST_HOPS} times, last to {_host(url)}: no broker feels responsible, ownership is changing; "
             "the next round decides anew."

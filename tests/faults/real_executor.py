@@ -10,15 +10,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from sinks.secret_file import Secret
 from sinks.signing import SigningKey
 from tests.control_topic import TOPICS, Control
-from tests.pulsar_fake.server import FakePulsar
 
 PROJECT = Path(__file__).parents[2]
 TOKEN = "eyJhbGciOiJub25lIn0.the-token-nobody-may-see.c2ln"
 KEY = "the-key-nobody-may-see-0123456789"
+
+
+class HasAdminUrls(Protocol):
+    """A fake cluster, or the settings of a real one."""
+
+    @property
+    def admin_urls(self) -> str: ...
 
 
 class ExecutorEnded(AssertionError):
@@ -28,7 +35,7 @@ class ExecutorEnded(AssertionError):
 class RealExecutor:
     """At most one process at a time; leaving the context kills it. What it prints is added to `out` and `log`."""
 
-    def __init__(self, folder: Path, pulsar: FakePulsar, control: Control | None = None, **settings: object) -> None:
+    def __init__(self, folder: Path, pulsar: HasAdminUrls, control: Control | None = None, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.control = control or Control(folder)

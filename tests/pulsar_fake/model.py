@@ -82,6 +82,7 @@ class Cluster:
     version: str = "4.2.4"
     applied: list[Applied] = field(default_factory=list)
     unhealthy: set[str] = field(default_factory=set)
+    being_unloaded: set[str] = field(default_factory=set)
 
     def answer(self, request: Request) -> Answer:
         """The answer of the asked broker."""
@@ -112,6 +113,8 @@ class Cluster:
         if request.parts[0] == "brokers":
             return self._get_brokers(request)
         match request.parts:
+            case ["non-persistent", tenant, namespace, range_]:
+                return self._topics_of_bundle(request, f"{tenant}/{namespace}", range_)
             case ["broker-stats", "load-report"]:
                 return _ok(self.report) if self.manager == "modular" else _unforeseen("java.lang.UnsupportedOperationException", "null")
             case ["clusters", _cluster, "namespaceIsolationPolicies"]:
@@ -155,6 +158,16 @@ class Cluster:
             return _redirect(broker, request.target)
         status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
         return _ok({bundle: status for bundle, owner in self.owners.items() if owner == broker})
+
+    def _topics_of_bundle(self, request: Request, namespace: str, range_: str) -> Answer:
+        unknown, owner = self._unknown(namespace, range_), self.owners.get(f"{namespace}/{range_}")
+        if unknown is not None:
+            return unknown
+        if f"{namespace}/{range_}" in self.being_unloaded:
+            return _unforeseen("java.lang.IllegalStateException", f"Namespace bundle {namespace}/{range_} is being unloaded")
+        if owner is None:
+            return Answer(204)
+        return _ok([]) if owner == request.broker else _redirect(owner, f"{request.path}?authoritative=false")
 
     def _bundles(self, namespace: str) -> Answer:
         ranges = sorted(bundle.rpartition("/")[2] for bundle in self.owners if bundle.startswith(f"{namespace}/"))

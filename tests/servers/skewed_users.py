@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx
 
 from sinks.pulsar_admin import PulsarAdmin
-from strategies.errors import BrokerUnavailable
+from strategies.errors import BrokerUnavailable, NotOwned
 from strategies.splitting.hashing import parse_bundle, topic_hash
 from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
@@ -40,9 +41,8 @@ class Users:
     log: Path
 
     def owners(self) -> dict[str, str]:
-        """Bundle → broker, as the brokers say themselves; one on its way has none."""
-        owned = {broker: self._owned(broker) for broker in self.admin.brokers()}
-        return {bundle: broker for broker, bundles in owned.items() for bundle in bundles if bundle in self.rates}
+        """Bundle → broker; one on its way has none."""
+        return owners_of(self.admin, self.rates)
 
     def load(self) -> dict[str, float]:
         """Live broker → msg/s that are produced to its bundles."""
@@ -53,13 +53,6 @@ class Users:
         """The busiest live broker's traffic by the idlest one's; all messages are equally long."""
         load = self.load().values()
         return max(load) / min(load) if min(load) else inf
-
-    def _owned(self, broker: str) -> frozenset[str]:
-        """Nothing when it is dead and the cluster has not noticed yet."""
-        try:
-            return self.admin.owned_bundles(broker)
-        except BrokerUnavailable:
-            return frozenset()
 
     def end(self) -> TrafficLog:
         """No more is sent; what was acknowledged is waited for."""
@@ -87,7 +80,7 @@ def skewed_users(
         names = [f"{namespace}/{range_}" for range_ in admin.ranges(namespace)]
         topics = {bundle: topic_in(bundle) for bundle in names}
         look_up(cluster, topics.values())
-        owners = {bundle: broker for broker in admin.brokers() for bundle in admin.owned_bundles(broker) & topics.keys()}
+        owners = owners_of(admin, names)
         rates = skewed(owners, msgs) if shares is None else skewed_by(shares, owners, msgs)
         process = _start(cluster, {topics[bundle]: rates[bundle] for bundle in names}, folder)
         try:
@@ -112,6 +105,19 @@ def skewed_by(shares: Sequence[float], owners: Mapping[str, str], msgs: float) -
     weights = {bundle: 1.0 + number % 4 for number, bundle in enumerate(sorted(owners))}
     totals = {broker: sum(weights[bundle] for bundle, owner in owners.items() if owner == broker) for broker in busy}
     return {bundle: msgs * busy[owner] * weights[bundle] / totals[owner] for bundle, owner in owners.items()}
+
+
+def owners_of(admin: PulsarAdmin, bundles: Iterable[str]) -> dict[str, str]:
+    """Bundle → broker, without those that no broker owns or that are on their way."""
+
+    def owner(bundle: str) -> str | None:
+        with suppress(NotOwned, BrokerUnavailable):
+            return admin.owner(bundle, brokers=brokers)
+        return None
+
+    brokers, asked = admin.brokers(), list(bundles)
+    with ThreadPoolExecutor(8) as pool:
+        return {bundle: broker for bundle, broker in zip(asked, pool.map(owner, asked), strict=True) if broker is not None}
 
 
 def topic_in(bundle: str) -> str:

@@ -62,7 +62,6 @@ def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
 
         assert client.brokers() == tuple(sorted(state.brokers))
         assert client.leader() == one
-        assert client.owned_bundles(two) == {BUNDLE}
         assert client.owner(BUNDLE) == two
         assert client.ranges("t/ns") == ("0x00000000_0x80000000", "0x80000000_0xffffffff")
         assert client.isolation_policies() == {"p": {"namespaces": []}}
@@ -90,12 +89,66 @@ def test_an_owner_is_found_with_one_call_where_it_is_expected(admin: Connect) ->
         assert admin(pulsar).owner(BUNDLE, [two]) is None
 
 
-def test_nobody_says_yes_and_somebody_is_silent(admin: Connect) -> None:
-    with running(cluster()) as pulsar:
-        pulsar.kill(pulsar.cluster.brokers[1], still_listed=True)
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_an_owner_is_found_without_a_list_of_what_brokers_own(admin: Connect, manager: str) -> None:
+    with running(cluster(manager=manager)) as pulsar:
+        one, two, three = pulsar.cluster.brokers
 
-        with pytest.raises(BrokerUnavailable, match="does not accept connections"):
+        owners = [admin(pulsar).owner(BUNDLE, [likely]) for likely in (one, two, three)]
+
+        assert owners == [two, two, two]
+        assert not [request for request, _ in pulsar.calls if "ownedNamespaces" in request.target]
+        assert pulsar.cluster.applied == []
+
+
+def test_other_brokers_know_the_owner_that_does_not_answer(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        dead = pulsar.cluster.brokers[1]
+        pulsar.kill(dead, still_listed=True)
+
+        assert admin(pulsar).owner(BUNDLE, [dead]) == dead
+
+
+def test_no_broker_says_who_owns_a_bundle(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        pulsar.faults = lambda request: Fault(drop="/non-persistent/" in request.target)
+
+        with pytest.raises(BrokerUnavailable, match=f"broke off in the middle of who owns {BUNDLE}"):
             admin(pulsar).owner(BUNDLE)
+
+
+def test_a_bundle_that_is_being_unloaded_has_no_certain_owner(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        pulsar.cluster.being_unloaded.add(BUNDLE)
+
+        with pytest.raises(NotOwned, match="is being unloaded"):
+            admin(pulsar).owner(BUNDLE)
+
+
+def test_a_broker_that_names_itself_and_is_not_the_owner_is_not_believed(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        one, two, three = pulsar.cluster.brokers
+        itself = Fault(instead=Answer(307, location=f"http://{three}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"))
+        pulsar.faults = lambda request: itself if request.broker == three and "/non-persistent/" in request.target else None
+
+        assert admin(pulsar).owner(BUNDLE, [three, one]) == two
+        with pytest.raises(NotOwned, match=f"names {three} .*, which does not own it"):
+            admin(pulsar).owner(BUNDLE, brokers=[three])
+
+
+def test_an_owner_that_the_cluster_does_not_list_is_not_believed(admin: Connect) -> None:
+    with running(cluster()) as pulsar:
+        strange = Fault(instead=Answer(307, location=f"http://127.0.0.1:1/admin/v2/non-persistent/{BUNDLE}"))
+        pulsar.faults = lambda request: strange if "/non-persistent/" in request.target else None
+
+        with pytest.raises(Refused, match=r"127\.0\.0\.1:1, which is no broker that the cluster lists"):
+            admin(pulsar).owner(BUNDLE)
+
+
+@pytest.mark.parametrize("gone", ["t/ns/0x00000000_0x10000000", "t/none/0x00000000_0x80000000"])
+def test_no_broker_owns_what_does_not_exist(admin: Connect, gone: str) -> None:
+    with running(cluster()) as pulsar:
+        assert admin(pulsar).owner(gone) is None
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])

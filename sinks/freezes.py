@@ -1,0 +1,129 @@
+"""Recognises frozen brokers: they answer what needs no metadata, stay in the list of brokers, and never finish a read of metadata.
+
+That is how a modular broker is left by Pulsar's own fault (docs/PULSAR_FAULTS.md) until it is restarted. One slow answer is no proof: a
+broker counts as stuck when two looks in a row time out while it answers other calls, and as frozen when another broker reads meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_answers import Unanswered
+from sinks.pulsar_settings import PulsarSettings
+from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
+
+#: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: the broker does not answer at all.
+Sign = Literal["reads", "stuck", "silent"]
+
+REMEDY = (
+    "restart it; before, keep a thread dump (jstack PID): metadata-store-event in getOwnedNameSpacesStatusAsync and "
+    "CompletableFuture.join is the fault that docs/PULSAR_FAULTS.md describes"
+)
+PATIENCE_MS = 10_000
+_AT_ONCE = 16
+_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Brokers that do not read metadata; `others_read`: another broker does, so that it is not the metadata store."""
+
+    brokers: tuple[str, ...] = ()
+    others_read: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.brokers)
+
+    def __str__(self) -> str:
+        names = ", ".join(self.brokers)
+        if self.others_read:
+            return (
+                f"{names} is frozen: it answers and stays listed, but does not finish a read of metadata, while other brokers do; {REMEDY}"
+            )
+        return (
+            f"{names} does not finish a read of metadata, and no other broker does: the metadata store does not answer, or all brokers are "
+            "frozen; look after the metadata store, then restart the brokers one by one"
+        )
+
+
+NONE = Stuck()
+
+
+def probing(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> PulsarSettings:
+    """Settings for the admin client that looks: one try, with a time of its own."""
+    return replace(settings, attempts=1, deadline_ms=patience_ms)
+
+
+def look(admin: PulsarAdmin, broker: str) -> Sign:
+    """One look. Raises Unauthorized."""
+    try:
+        admin.read_metadata(broker)
+    except Unauthorized:
+        raise
+    except Unanswered:
+        return "stuck" if _answers(admin, broker) else "silent"
+    except BrokerUnavailable:
+        return "silent"
+    except AdminError:
+        return "reads"
+    return "reads"
+
+
+def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[str], before: Collection[str] = ()) -> Stuck:
+    """Which of the suspects are stuck now; `brokers`: all live ones. Who was stuck `before` is, until it reads. Raises Unauthorized."""
+    first = _looks(admin, [broker for broker in brokers if broker in suspects])
+    doubtful = [broker for broker, sign in first.items() if sign == "stuck" or (sign == "silent" and broker in before)]
+    if not doubtful:
+        return NONE
+    others = [broker for broker in brokers if broker not in doubtful and first.get(broker, "reads") == "reads"]
+    second = _looks(admin, [*doubtful, *others[:_AT_ONCE]])
+    stuck = tuple(broker for broker in doubtful if second[broker] == "stuck" or (second[broker] == "silent" and broker in before))
+    return Stuck(stuck, "reads" in second.values()) if stuck else NONE
+
+
+def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Stuck:
+    """All brokers of a cluster, looked at once. Raises AdminError, SettingsError."""
+    with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
+        brokers = admin.brokers()
+        return find_stuck(admin, brokers, brokers)
+
+
+class FreezeWatch:
+    """What is stuck, looked up again every now and then. Threads may share it; they wait for the one that looks."""
+
+    def __init__(self, admin: PulsarAdmin, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
+        """`admin`: with settings as from `probing`."""
+        self._admin, self._every_s, self._clock = admin, every_s, clock
+        self._lock = threading.Lock()
+        self._stuck, self._due = NONE, clock()
+
+    def stuck(self, brokers: Sequence[str]) -> Stuck:
+        """Of these live brokers. Raises Unauthorized."""
+        with self._lock:
+            if self._clock() >= self._due:
+                self._stuck = find_stuck(self._admin, brokers, brokers, self._stuck.brokers)
+                self._due = self._clock() + self._every_s
+            return self._stuck
+
+
+def _answers(admin: PulsarAdmin, broker: str) -> bool:
+    try:
+        admin.version(broker)
+    except Unauthorized:
+        raise
+    except AdminError:
+        return False
+    return True
+
+
+def _looks(admin: PulsarAdmin, brokers: Sequence[str]) -> dict[str, Sign]:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="look") as pool:
+        return dict(zip(brokers, pool.map(partial(look, admin), brokers), strict=True))
