@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,16 @@ from sinks.pulsar_admin import PulsarAdmin
 from sinks.signing import SigningKey
 from sinks.topics import Consumer, Publisher, TopicRecord
 from sinks.wire import cluster_of, decode_outcome, read_command, to_command
-from strategies.admission import AdmissionRules, Objection, Scene, Standing, isolation_of, may_be_applied, may_be_considered
+from strategies.admission import (
+    AdmissionRules,
+    Objection,
+    Scene,
+    Standing,
+    frozen_objection,
+    isolation_of,
+    may_be_applied,
+    may_be_considered,
+)
 from strategies.errors import AdminError, NotFound, NotOwned, RebalancerError, Unauthorized, WireError
 from strategies.model import Command, Outcome, OutcomeStatus
 
@@ -94,16 +103,19 @@ class Executor:
         admin: PulsarAdmin,
         applier: Applier,
         pace: Pace,
+        frozen: Callable[[Sequence[str]], str] = lambda _: "",
         tell: Callable[[Done], None] = lambda _: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`tell` hears of every outcome after it was published. `clock_ms`: ms since the epoch."""
+        """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is. `tell` hears of every outcome after it
+        was published. `clock_ms`: ms since the epoch."""
         self._duty = duty
         self._topics = topics
         self._journal = journal
         self._admin = admin
         self._applier = applier
         self._pace = pace
+        self._frozen = frozen
         self._tell = tell
         self._clock_ms = clock_ms
         self._waiting: deque[TopicRecord] = deque()
@@ -192,10 +204,14 @@ class Executor:
             return self._decided(received, command, Effect("dry-run", _intention(plain), scene.owner), scene.owner, 0)
         if not self._pace.take():
             raise Stopped("The executor is stopping; the command is left for the next start.")
-        objection = may_be_considered(plain, standing(), self._duty.rules)
+
+        def objection_now() -> Objection | None:
+            return may_be_considered(plain, standing(), self._duty.rules) or frozen_objection(self._frozen(scene.brokers))
+
+        objection = objection_now()
         if objection is not None:
             return self._decided(received, command, _effect(objection, scene.owner), scene.owner, 0)
-        return self._apply(received, command, scene.owner, lambda: may_be_considered(plain, standing(), self._duty.rules) is None)
+        return self._apply(received, command, scene.owner, lambda: objection_now() is None)
 
     def _apply(self, received: Received, command: CommandRecord, owner: str | None, may_go_on: Callable[[], bool]) -> Outcome:
         begun = time.monotonic()
@@ -213,6 +229,8 @@ class Executor:
 
     def _look(self, command: Command) -> Scene:
         brokers = self._admin.brokers()
+        if frozen := self._frozen(brokers):
+            return Scene(brokers, None, frozen=frozen)
         owner = self._admin.owner(command.bundle, [command.source, *([command.destination] if command.destination else [])], brokers)
         exists = owner is not None or self._exists(command.bundle)
         return Scene(brokers, owner, isolation_of(self._admin.isolation_policies()), exists)

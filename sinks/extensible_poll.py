@@ -6,12 +6,13 @@ withdrawn or older than `loadBalancerBrokerLoadDataTTLInSeconds`. So does a pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sinks.collecting import BrokerPoll, Kind, Pass, Report
 from sinks.load_topics import WITHDRAWN
+from sinks.pulsar_admin import PulsarAdmin
 
 FIGURES: Kind = "broker-load-data"
 
@@ -28,22 +29,45 @@ class Arrivals(Protocol):
         ...
 
 
+def ownership_of(admin: PulsarAdmin, published: Collection[str]) -> Callable[[str], bytes]:
+    """Asks a broker that has published load for what it owns; of any other it finds out only whether it answers.
+
+    The same call can freeze a modular broker (docs/PULSAR_FAULTS.md), so the settings, or what a broker's configuration says, are no proof.
+    """
+
+    def ask(broker: str) -> bytes:
+        if broker in published:
+            return admin.extensible_ownership(broker)
+        admin.read_metadata(broker)
+        return WITHDRAWN
+
+    return ask
+
+
 @dataclass
 class ExtensiblePoll:
-    """`owned` asks brokers what they own, which also tells who lives; `keep_ms`: how long a broker's word holds."""
+    """`owned` asks brokers what they own, or only whether they live (`ownership_of`); `keep_ms`: how long a broker's word holds.
+
+    `published`: the brokers of the last pass that have published load, which modular ones never do.
+    """
 
     arrivals: Arrivals
     owned: BrokerPoll
     keep_ms: int
     clock_ms: Callable[[], int]
+    published: set[str] = field(default_factory=set)
     _newest: dict[tuple[Kind, str], Report] = field(default_factory=dict)
     _said_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
     _owned: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """One pass over these brokers; what others said is passed on too, it may be their last word. Raises SinkError."""
-        polled = self.owned.run(brokers)
         arrived = [self._note(report) for report in self.arrivals.take()]
+        self._forget(brokers)
+        self.published.clear()
+        self.published.update(broker for _, broker in self._said_ms)
+        polled = self.owned.run(brokers)
+        arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
         again = self._again({(report.kind, report.broker) for report in arrived})
         missing = dict(polled.missing) | {
@@ -97,6 +121,7 @@ class ExtensiblePoll:
 
     def _changed(self, polled: Pass) -> tuple[Report, ...]:
         """Brokers that own something else than when they were asked last."""
-        changed = tuple(report for report in polled.reports if self._owned.get(report.broker) != report.body)
+        told = (report for report in polled.reports if report.body != WITHDRAWN)
+        changed = tuple(report for report in told if self._owned.get(report.broker) != report.body)
         self._owned |= {report.broker: report.body for report in changed}
         return changed

@@ -23,9 +23,9 @@ from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 #: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: the broker does not answer at all.
 Sign = Literal["reads", "stuck", "silent"]
 
-REMEDY = (
-    "restart it; before, keep a thread dump (jstack PID): metadata-store-event in getOwnedNameSpacesStatusAsync and "
-    "CompletableFuture.join is the fault that docs/PULSAR_FAULTS.md describes"
+_RESTART = (
+    "restart that broker; keep a thread dump before (jstack PID): metadata-store-event in getOwnedNameSpacesStatusAsync … join is the "
+    "fault in docs/PULSAR_FAULTS.md"
 )
 PATIENCE_MS = 10_000
 _AT_ONCE = 16
@@ -43,15 +43,20 @@ class Stuck:
         return bool(self.brokers)
 
     def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}" if self.brokers else ""
+
+    @property
+    def what(self) -> str:
+        """Which brokers, and what is wrong with them."""
         names = ", ".join(self.brokers)
         if self.others_read:
-            return (
-                f"{names} is frozen: it answers and stays listed, but does not finish a read of metadata, while other brokers do; {REMEDY}"
-            )
-        return (
-            f"{names} does not finish a read of metadata, and no other broker does: the metadata store does not answer, or all brokers are "
-            "frozen; look after the metadata store, then restart the brokers one by one"
-        )
+            return f"{names} {'is' if len(self.brokers) == 1 else 'are'} frozen: listed, answering, but no read of metadata ends there"
+        return f"no read of metadata ends at any broker ({names}): the metadata store does not answer, or all brokers are frozen"
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return _RESTART if self.others_read else "look at the metadata store, then restart the brokers one by one"
 
 
 NONE = Stuck()
@@ -94,6 +99,29 @@ def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> S
     with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
         brokers = admin.brokers()
         return find_stuck(admin, brokers, brokers)
+
+
+class FrozenReports:
+    """Load reports. A broker that is frozen is not asked: each call would hold one of its web threads for good, until none is left."""
+
+    def __init__(self, admin: PulsarAdmin) -> None:
+        """`admin`: for questions to single brokers, without repetition."""
+        self._admin = admin
+        self._frozen: dict[str, BrokerUnavailable] = {}
+
+    def load_report(self, broker: str) -> bytes:
+        """As `PulsarAdmin.load_report`; BrokerUnavailable says so when the broker is frozen. Threads may share it, not for one broker."""
+        if broker in self._frozen and look(self._admin, broker) != "reads":
+            raise self._frozen[broker]
+        self._frozen.pop(broker, None)
+        try:
+            return self._admin.load_report(broker)
+        except Unanswered as error:
+            stuck = find_stuck(self._admin, [broker], self._admin.brokers())
+            if not stuck or not stuck.others_read:
+                raise
+            self._frozen[broker] = BrokerUnavailable(str(stuck))
+            raise self._frozen[broker] from error
 
 
 class FreezeWatch:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from sinks.collecting import BrokerPoll, Poll
 from sinks.collector_settings import CollectorSettings
-from sinks.extensible_poll import ExtensiblePoll
+from sinks.extensible_poll import ExtensiblePoll, ownership_of
+from sinks.freezes import FrozenReports
 from sinks.load_topics import LoadTopics
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings, admin_urls
@@ -58,10 +59,11 @@ def open_poll(
     """
     admin, quick = admins
     if manager == "modular":
-        return BrokerPoll(quick.load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
+        return BrokerPoll(FrozenReports(quick).load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
     arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    owned = BrokerPoll(quick.ownership, collector.max_concurrent, collector.most_passes_off, clock_ms)
-    return ExtensiblePoll(arrivals, owned, collector.keep_ms, clock_ms)
+    published = set[str]()
+    owned = BrokerPoll(ownership_of(quick, published), collector.max_concurrent, collector.most_passes_off, clock_ms)
+    return ExtensiblePoll(arrivals, owned, collector.keep_ms, clock_ms, published)
 
 
 #: Where the deadline of `hasty` comes from, for sentences.

@@ -1,7 +1,7 @@
 """The admin API of one Pulsar cluster: what executor and collector ask, and the three things an executor does.
 
 Nothing here loads a bundle, as look-ups would: the owner is what a broker answers to a read of the bundle's topics. The list of all bundles
-that a broker owns is never read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
+that a broker owns is read of extensible brokers only: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sinks.names import is_broker
 from sinks.pulsar_answers import Call, Elsewhere
 from sinks.pulsar_http import PulsarHttp, Wait
 from sinks.pulsar_settings import PulsarSettings
-from strategies.errors import AdminError, NotFound, NotOwned, Refused, Unauthorized
+from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
 
 T = TypeVar("T")
 
 _API = "/admin/v2"
-#: An owner that the first broker names is believed. Nobody, or no answer, is checked with others.
+#: An owner is believed by its own word. Nobody, or no answer, is checked with others.
 _MOST_ASKED = 3
 _SAY_NOBODY = 2
 _BEING_UNLOADED = "is being unloaded"
@@ -62,8 +62,11 @@ class PulsarAdmin:
             return None
         return told if isinstance(told, str) else None
 
-    def ownership(self, broker: str) -> bytes:
-        """What an extensible broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}."""
+    def extensible_ownership(self, broker: str) -> bytes:
+        """What a broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}.
+
+        Only for a broker that certainly runs the extensible load manager: it answers from memory, where a modular one can freeze.
+        """
         call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
         try:
             return json.dumps(_json(call, self._http.ask(call), dict), sort_keys=True).encode()
@@ -94,26 +97,29 @@ class PulsarAdmin:
     def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
         """The broker that owns a bundle, None if no broker does or there is no such bundle. The `likely` ones are asked first.
 
-        Raises NotOwned while the bundle is being unloaded, BrokerUnavailable if none of the asked ones answers.
+        Raises NotOwned while ownership changes, BrokerUnavailable if none of the asked brokers answers.
         """
         alive = self.brokers() if brokers is None else brokers
         first = [broker for broker in dict.fromkeys(likely) if broker in alive]
-        nobody, failed = 0, None
+        failed: dict[str, AdminError] = {}
+        nobody = 0
         for broker in [*first, *(broker for broker in alive if broker not in first)][:_MOST_ASKED]:
             try:
                 owner = self._owner_by(broker, bundle, alive)
+                if owner is not None:
+                    return owner if owner == broker or owner in failed else self._confirmed(owner, bundle, alive)
             except NotFound:
                 return None
             except Unauthorized:
                 raise
             except AdminError as error:
-                failed = failed or error
+                failed[broker] = error
                 continue
-            nobody += owner is None
-            if owner is not None or nobody == _SAY_NOBODY:
-                return owner
-        if failed is not None and not nobody:
-            raise failed
+            nobody += 1
+            if nobody == _SAY_NOBODY:
+                return None
+        if failed and not nobody:
+            raise next(iter(failed.values()))
         return None
 
     def ranges(self, namespace: str) -> tuple[str, ...]:
@@ -183,6 +189,18 @@ class PulsarAdmin:
             if _BEING_UNLOADED in str(error):
                 raise NotOwned(f"{bundle} is being unloaded: ownership is changing; the next round decides again.") from error
             raise
+
+    def _confirmed(self, named: str, bundle: str, alive: Sequence[str]) -> str | None:
+        """What the named owner says itself; others hear of a release a moment late. One that does not answer is taken for the owner."""
+        try:
+            owner = self._owner_by(named, bundle, alive)
+        except BrokerUnavailable:
+            return named
+        if owner in (None, named):
+            return owner
+        raise NotOwned(
+            f"{named} was named as the owner of {bundle} and names {owner}: ownership is changing; the next round decides again."
+        )
 
     def _names(self, call: Call) -> tuple[str, ...]:
         return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))

@@ -52,12 +52,16 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when nobody owns it."""
+    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when nobody owns it.
+
+    `frozen`: a sentence about brokers that do not read metadata any more, empty while all do; the owner is not asked for then.
+    """
 
     brokers: Sequence[str]
     owner: str | None
     policies: PoliciesView = PoliciesView()
     exists: bool = True
+    frozen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ def may_be_considered(command: Command, standing: Standing, rules: AdmissionRule
 
 def may_be_applied(command: Command, scene: Scene) -> Objection | None:
     """The first objection that the cluster's present state raises; None when the command may be applied."""
+    if scene.frozen:
+        return frozen_objection(scene.frozen)
     if scene.owner is None:
         if not scene.exists:
             return Objection("refused", "no-such-bundle", "the namespace has no such bundle (any more); it was split or deleted")
@@ -99,6 +105,11 @@ def may_be_applied(command: Command, scene: Scene) -> Objection | None:
     if scene.owner != command.source:
         return Objection("refused", "moved-on", f"the bundle belongs to {scene.owner} now, not to {command.source}")
     return None if command.destination is None else _unfit(command, command.destination, scene)
+
+
+def frozen_objection(text: str) -> Objection | None:
+    """No bundle moves while a broker is frozen: it could be the next owner or the leader, and what it owned waits for its restart."""
+    return Objection("refused", "broker-frozen", text) if text else None
 
 
 def _forged(standing: Standing) -> Objection | None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from cli.collect.source import Source, look, opened
 from cli.doctor.brokers import Broker, running_manager
 from cli.doctor.finding import Finding, ok
+from cli.doctor.freezes import check_freezes
 from cli.doctor.token import check_expiry
 from cli.doctor.what_runs import check_load_manager, check_shedder
 from cli.settings.load import Settings
@@ -186,6 +187,7 @@ def _look(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: 
     yield from check_shedder(listed)
     yield check_filters(listed, settings.engine)
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
+    yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
     yield check_token(pulsar)
     yield check_clocks(names, pulsar)

@@ -10,6 +10,7 @@ from cli.settings.load import Settings
 from sinks.applying import Applier, Patience
 from sinks.executor import Done, Duty, Executor, ExecutorTopics
 from sinks.executor_settings import admission_rules, pause_file, state_folder
+from sinks.freezes import FreezeWatch, probing
 from sinks.journal import Journal
 from sinks.pace import Pace
 from sinks.pulsar_admin import PulsarAdmin
@@ -45,6 +46,9 @@ def assembled(settings: Settings, apply: bool, wait: Callable[[float], bool], te
         stack.callback(journal.close)
         topics = _topics(settings, stack)
         patience = Patience(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
+        looking = PulsarAdmin(probing(pulsar), wait)
+        stack.callback(looking.close)
+        watch = FreezeWatch(looking)
         executor = Executor(
             duty,
             topics,
@@ -52,6 +56,7 @@ def assembled(settings: Settings, apply: bool, wait: Callable[[float], bool], te
             admin=admin,
             applier=Applier(admin, patience, wait),
             pace=Pace(given.max_per_minute, wait),
+            frozen=lambda live: str(watch.stuck(live) or ""),
             tell=tell,
         )
         yield Assembled(executor, brokers, key is not None)

@@ -92,7 +92,9 @@ class MortalConsumer:
 
 
 @contextmanager
-def executor(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life()) -> Iterator[Executor]:
+def executor(
+    pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life(), frozen: Callable[[Sequence[str]], str] = lambda _: ""
+) -> Iterator[Executor]:
     """One life of an executor; the next one goes on where it stopped."""
     state = control.folder / "state"
     with ExitStack() as stack:
@@ -104,7 +106,7 @@ def executor(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Lif
         stack.callback(topics.close)
         applier, pace = MortalApplier(admin, life), Pace(life.per_minute, wait=lambda _: True)
         clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
-        yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, clock_ms=clock_ms)
+        yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, frozen=frozen, clock_ms=clock_ms)
 
 
 def run(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life()) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sinks.collecting import BrokerPoll, Kind, Pass, Report
-from sinks.extensible_poll import ExtensiblePoll
+from sinks.extensible_poll import ExtensiblePoll, ownership_of
 from sinks.load_source import load_manager_of, service_url_of
 from sinks.load_topics import WITHDRAWN, one_line
 from sinks.pulsar_admin import PulsarAdmin
@@ -29,10 +29,11 @@ class Cluster:
     now_ms: int = 1_000_000
     said: list[Report] = field(default_factory=list)
     owned: dict[str, list[str]] = field(default_factory=lambda: {A: ["t/n/1"], B: ["t/n/2"]})
+    published: set[str] = field(default_factory=set)
     poll: ExtensiblePoll = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poll = ExtensiblePoll(self, BrokerPoll(self.ownership, 4, 0, self.clock), 60_000, self.clock)
+        self.poll = ExtensiblePoll(self, BrokerPoll(self.ownership, 4, 0, self.clock), 60_000, self.clock, self.published)
 
     def take(self) -> list[Report]:
         said, self.said = self.said, []
@@ -134,6 +135,29 @@ def test_ownership_is_told_when_it_changes() -> None:
     assert cluster.run().owned == ()
     cluster.owned[B].append("t/n/3")
     assert [(report.broker, report.body) for report in cluster.run().owned] == [(B, b'["t/n/2","t/n/3"]')]
+
+
+def test_only_brokers_that_publish_as_extensible_ones_do_are_asked_what_they_own() -> None:
+    """Whatever the settings or a configuration say: a modular broker can freeze."""
+    with FakePulsar(FakeCluster(manager="modular")) as pulsar, closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+        one, two, _ = brokers = tuple(sorted(pulsar.cluster.brokers))
+        pulsar.cluster.owners["t/n/0x00000000_0xffffffff"] = one
+        cluster, published = Cluster(), set[str]()
+        poll = ExtensiblePoll(cluster, BrokerPoll(ownership_of(admin, published), 4, 0, cluster.clock), 60_000, cluster.clock, published)
+
+        def asked() -> set[str]:
+            return {request.broker for request, _ in pulsar.calls if "ownedNamespaces" in request.target}
+
+        assert (poll.run(brokers).owned, asked()) == ((), set())
+        cluster.says(one, 1)
+        assert [report.broker for report in poll.run(brokers).owned] == [one]
+        cluster.says(one, None)
+        poll.run(brokers)
+        assert asked() == {one}, "a broker withdraws its figures when a bundle moves, and still is an extensible one"
+        poll.run((two,))
+        pulsar.calls.clear()
+        poll.run(brokers)
+        assert asked() == set(), "one that was gone may have come back with another load manager"
 
 
 def test_payloads_become_one_line() -> None:

@@ -1,0 +1,19 @@
+"""Does any broker still answer, and do nothing else any more?"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from cli.doctor.finding import Finding, ok
+from sinks.freezes import PATIENCE_MS, find_stuck, probing
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
+
+
+def check_freezes(brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Finding:
+    """Two looks at each broker that does not read metadata. Raises Unauthorized."""
+    with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
+        stuck = find_stuck(admin, brokers, brokers)
+    if not stuck:
+        return ok("frozen brokers", "none: every broker that answers reads metadata")
+    return Finding("frozen brokers", "fail", stuck.what, f"{stuck.remedy}; executors refuse all moves until then")
