@@ -88,10 +88,10 @@ def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[
     doubtful = [broker for broker, sign in first.items() if sign == "stuck" or (sign == "silent" and broker in before)]
     if not doubtful:
         return NONE
-    others = [broker for broker in brokers if broker not in doubtful and first.get(broker, "reads") == "reads"]
+    others = [broker for broker in brokers if broker not in doubtful]
     second = _looks(admin, [*doubtful, *others[:_AT_ONCE]])
     stuck = tuple(broker for broker in doubtful if second[broker] == "stuck" or (second[broker] == "silent" and broker in before))
-    return Stuck(stuck, "reads" in second.values()) if stuck else NONE
+    return Stuck(stuck, "reads" in (*first.values(), *second.values())) if stuck else NONE
 
 
 def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Stuck:

@@ -46,16 +46,22 @@ class PulsarProcesses:
 
 @contextlib.contextmanager
 def pulsar_processes(
-    folder: Path, manager: Manager = "modular", *, brokers: int = 4, later: int = 0, guarded: bool = False
+    folder: Path,
+    manager: Manager = "modular",
+    *,
+    brokers: int = 4,
+    later: int = 0,
+    guarded: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[PulsarProcesses]:
     """A cluster that is ready; killed at the end, and of its folder only logs and configuration stay.
 
-    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see `token_of`.
+    `later`: so many of the `brokers` are only prepared. `guarded`: everybody must show a token, see `token_of`. `more`: of broker.conf.
     """
     zookeeper, bookie, *ports = free_ports(2 + 2 * brokers)
     hosts = [f"127.0.{_SUBNETS[manager]}.{number}" for number in range(1, brokers + 1)]
     webs, binaries = ports[:brokers], ports[brokers:]
-    common = token_settings() if guarded else {}
+    common = (token_settings() if guarded else {}) | dict(more or {})
     files = [
         _write(folder / f"{host}.conf", broker_settings(manager, zookeeper, host) | common, web, binary)
         for host, web, binary in zip(hosts, webs, binaries, strict=True)
