@@ -37,6 +37,7 @@ _ANSWER_S = 60.0
 _OUTCOMES_S = 300.0
 _AT_A_TIME, _AT_ONCE = 32, 16
 _TRIES = 5
+_CONNECT_S = 600.0
 #: A busy machine must not end a session, which would count as a broker that does not answer.
 PATIENT = {"metadataStoreSessionTimeoutMillis": "60000"}
 
@@ -155,8 +156,22 @@ def _ranges(bundles: int) -> list[str]:
 
 
 def _connect(client: pulsar.Client, topics: Sequence[str]) -> list[pulsar.Producer]:
+    """A producer for each topic; again where a busy broker took too long."""
+    import pulsar
+
+    def connect(topic: str) -> pulsar.Producer:
+        made: list[pulsar.Producer] = []
+
+        def connected() -> bool:
+            with suppress(pulsar.PulsarException):
+                made.append(client.create_producer(topic))
+            return bool(made)
+
+        eventually(connected, _CONNECT_S, f"no producer for {topic}")
+        return made[0]
+
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(client.create_producer, topics))
+        return list(pool.map(connect, topics))
 
 
 def _unload(made: Waves, namespace: str, every_s: float) -> None:
