@@ -1,7 +1,7 @@
 """Recognises frozen brokers: they answer what needs no metadata, stay in the list of brokers, and never finish a read of metadata.
 
 That is how a modular broker is left by Pulsar's own fault (docs/PULSAR_FAULTS.md) until it is restarted. One slow answer is no proof: a
-broker counts as stuck when two looks in a row time out while it answers other calls, and as frozen when another broker reads meanwhile.
+broker counts as stuck when two looks in a row time out while it answers other calls at once, and as frozen when another one reads meanwhile.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from sinks.pulsar_answers import Unanswered
 from sinks.pulsar_settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 
-#: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: the broker does not answer at all.
+#: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: no answer, or a slow one.
 Sign = Literal["reads", "stuck", "silent"]
 
 _RESTART = (
     "restart that broker; keep a thread dump before (jstack PID): metadata-store-event in getOwnedNameSpacesStatusAsync … join is the "
     "fault in docs/PULSAR_FAULTS.md"
 )
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
+#: A broker that takes longer for its version is starved, which delays reads as well.
+_QUICK_S = 3.0
+_LONG_S = 60.0
 _AT_ONCE = 16
 _EVERY_S = 30.0
 
@@ -102,26 +105,42 @@ def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> S
 
 
 class FrozenReports:
-    """Load reports. A broker that is frozen is not asked: each call would hold one of its web threads for good, until none is left."""
+    """Load reports. A broker that seems frozen is not asked: each call would hold one of its web threads for good, until none is left.
 
-    def __init__(self, admin: PulsarAdmin) -> None:
+    It is called frozen when all looks of a minute found it stuck; a pass waits for one look only.
+    """
+
+    def __init__(self, admin: PulsarAdmin, clock: Callable[[], float] = time.monotonic) -> None:
         """`admin`: for questions to single brokers, without repetition."""
-        self._admin = admin
-        self._frozen: dict[str, BrokerUnavailable] = {}
+        self._admin, self._clock = admin, clock
+        self._stuck_since: dict[str, float] = {}
+        self._frozen: set[str] = set()
 
     def load_report(self, broker: str) -> bytes:
         """As `PulsarAdmin.load_report`; BrokerUnavailable says so when the broker is frozen. Threads may share it, not for one broker."""
-        if broker in self._frozen and look(self._admin, broker) != "reads":
-            raise self._frozen[broker]
-        self._frozen.pop(broker, None)
+        if broker in self._stuck_since:
+            self._look_again(broker)
         try:
             return self._admin.load_report(broker)
-        except Unanswered as error:
-            stuck = find_stuck(self._admin, [broker], self._admin.brokers())
-            if not stuck or not stuck.others_read:
-                raise
-            self._frozen[broker] = BrokerUnavailable(str(stuck))
-            raise self._frozen[broker] from error
+        except Unanswered:
+            if look(self._admin, broker) == "stuck":
+                self._stuck_since[broker] = self._clock()
+            raise
+
+    def _look_again(self, broker: str) -> None:
+        sign = look(self._admin, broker)
+        if sign == "reads" or (sign == "silent" and broker not in self._frozen):
+            del self._stuck_since[broker]
+            self._frozen.discard(broker)
+            return
+        seconds = self._clock() - self._stuck_since[broker]
+        if broker in self._frozen or (seconds >= _LONG_S and self._others_read(broker)):
+            self._frozen.add(broker)
+            raise BrokerUnavailable(str(Stuck((broker,))))
+        raise BrokerUnavailable(f"{broker} answers, but finishes no read of metadata for {seconds:.0f} s; wait, or look after it")
+
+    def _others_read(self, broker: str) -> bool:
+        return any(look(self._admin, other) == "reads" for other in self._admin.brokers() if other != broker)
 
 
 class FreezeWatch:
@@ -143,13 +162,14 @@ class FreezeWatch:
 
 
 def _answers(admin: PulsarAdmin, broker: str) -> bool:
+    began = time.monotonic()
     try:
         admin.version(broker)
     except Unauthorized:
         raise
     except AdminError:
         return False
-    return True
+    return time.monotonic() - began < _QUICK_S
 
 
 def _looks(admin: PulsarAdmin, brokers: Sequence[str]) -> dict[str, Sign]:

@@ -52,8 +52,11 @@ def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: Pulsa
     assert (found.status, found.text.partition(" is frozen")[0]) == ("fail", frozen)
     with closing(PulsarAdmin(probing(settings))) as admin:
         assert [look(admin, broker) for broker in (frozen, other)] == ["stuck", "reads"]
-        done = BrokerPoll(FrozenReports(admin).load_report, 4, 0, now_ms).run(cluster.brokers)
-        assert f"{frozen} is frozen" in done.missing[frozen]
+        poll = BrokerPoll(FrozenReports(admin).load_report, 4, 0, now_ms)
+        eventually(
+            lambda: f"{frozen} is frozen" in poll.run(cluster.brokers).missing.get(frozen, ""), _FREEZES_S, "collect does not see it"
+        )
+        done = poll.run(cluster.brokers)
         assert done.answered == (other,)
     with RealExecutor(tmp_path / "executor", settings) as executor:
         executor.control.send(command(made.bundles[0], other, frozen), command(made.bundles[1], frozen, other), key=executor.key)

@@ -143,7 +143,8 @@ def test_the_executor_moves_nothing_while_a_broker_is_frozen(pulsar: FakePulsar,
 
 def test_a_frozen_broker_is_asked_for_one_report_only(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
     two = pulsar.cluster.brokers[1]
-    reports, unanswered = FrozenReports(admin), list[str]()
+    now = [0.0]
+    reports, unanswered = FrozenReports(admin, lambda: now[0]), list[str]()
 
     def faults(request: Request) -> Fault | None:
         fault = frozen(two)(request)
@@ -151,8 +152,13 @@ def test_a_frozen_broker_is_asked_for_one_report_only(pulsar: FakePulsar, admin:
         return fault
 
     pulsar.faults = faults
-    for _ in range(3):
-        with pytest.raises(BrokerUnavailable, match=f"{two} is frozen"):
+    for now[0], reason in (
+        (0.0, "broke off"),
+        (30.0, "finishes no read of metadata for 30 s"),
+        (60.0, f"{two} is frozen"),
+        (61.0, "is frozen"),
+    ):
+        with pytest.raises(BrokerUnavailable, match=reason):
             reports.load_report(two)
 
     assert [path for path in unanswered if "load-report" in path] == ["/admin/v2/broker-stats/load-report"]
