@@ -1,7 +1,7 @@
 """Recognises frozen brokers: they answer what needs no metadata, stay in the list of brokers, and never finish a read of metadata.
 
 That is how a modular broker is left by Pulsar's own fault (docs/PULSAR_FAULTS.md) until it is restarted. One slow answer is no proof: a
-broker counts as stuck when two looks in a row time out while it answers other calls at once, and as frozen when another one reads meanwhile.
+broker counts as stuck when two looks in a row time out while it answers other calls at once, as frozen when another one reads meanwhile.
 """
 
 from __future__ import annotations
