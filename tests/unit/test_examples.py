@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.settings.load import load
 from sinks.file_topic import FileTopicWriter
 from sinks.wire import encode_command, encode_round
 from tests.unit.test_wire_encoding import COMMAND, ROUND
@@ -61,3 +62,12 @@ def test_the_examples_stay_short() -> None:
             line for line in example.read_text("utf-8").splitlines() if line.strip() and not line.strip().startswith(("#", "//", '"""'))
         ]
         assert len(code) <= 15, example.name
+
+
+def test_the_settings_of_a_small_cluster_are_settings() -> None:
+    settings = load(EXAMPLES / "pulsar.toml")
+
+    topics = settings.job.topics
+    uris = (topics.telemetry, topics.commands, topics.rounds, topics.rejected, topics.outcomes)
+    assert all(uri.startswith("pulsar://broker-1:6650,broker-2:6650/ops/rebalancer/") for uri in uris)
+    assert settings.job.pulsar.cluster == "c"
