@@ -57,6 +57,10 @@ class Log:
         """On standard error; a text alone is a note."""
         self._print(told if isinstance(told, Line) else Line(told), sys.stderr)
 
+    def warn(self, text: str) -> None:
+        """A warning about a cluster's addresses, on standard error."""
+        self.say(Line(text, "admin-urls", "warning"))
+
     def show(self, line: Line) -> None:
         """On standard output, where the line is what the process is for."""
         self._print(line, sys.stdout)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
+from strategies.errors import SettingsError
 from strategies.settings import Setting
 
 
@@ -12,6 +14,9 @@ from strategies.settings import Setting
 class CollectorSettings:
     """Brokers measure once a minute; a pass more often than rounds close makes sure that each round has a fresh one."""
 
+    state: Annotated[str, Setting("Folder for the brokers that each cluster listed last; the next start asks them too")] = (
+        "/var/lib/pulsar-rebalancer/collector"
+    )
     pass_interval_ms: Annotated[
         int, Setting("Time from the start of one pass over all brokers to the next", "ms", ge=100, le=3_600_000)
     ] = 20_000
@@ -34,3 +39,10 @@ class CollectorSettings:
     policies_interval_ms: Annotated[
         int, Setting("Time between two looks at isolation policies, anti-affinity groups and failure domains", "ms", ge=100, le=86_400_000)
     ] = 300_000
+
+
+def collector_folder(settings: CollectorSettings) -> Path:
+    """Raises SettingsError."""
+    if not settings.state.startswith("/") or "\0" in settings.state:
+        raise SettingsError([f"collector.state: {settings.state!r} is no absolute path; name a folder of this machine"])
+    return Path(settings.state)

@@ -14,10 +14,11 @@ from sinks.freezes import FrozenReports
 from sinks.load_topics import LoadTopics
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings, admin_urls
-from strategies.errors import Refused
+from strategies.errors import AdminError, BrokerUnavailable, Refused
 
 LoadManager = Literal["modular", "extensible"]
 _PORT = re.compile(r"\d+")
+_SERVERS = 3
 
 
 def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager:
@@ -35,15 +36,33 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
 
 
 def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
-    """Where clients connect: as configured, or the port that a broker names at the host that we ask. Raises AdminError, SettingsError."""
+    """Where clients connect: as configured, or the ports that up to three brokers name, so that one of them may be away.
+
+    Raises AdminError, SettingsError.
+    """
     if settings.service_url:
         return settings.service_url
-    url = admin_urls(settings)[0]
-    key = "brokerServicePortTls" if url.scheme == "https" else "brokerServicePort"
-    port = _PORT.search(admin.configuration().get(key, ""))
+    urls = admin_urls(settings)
+    scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
+    found: list[str] = []
+    failed: AdminError | None = None
+    for web in dict.fromkeys([*(url.netloc for url in urls), *admin.brokers()]):
+        try:
+            found += [f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"]
+        except BrokerUnavailable as error:
+            failed = failed or error
+        if len(found) == _SERVERS:
+            break
+    if failed is not None and not found:
+        raise failed
+    return f"{scheme}://{','.join(found)}"
+
+
+def _port(admin: PulsarAdmin, web: str, key: str) -> str:
+    port = _PORT.search(admin.configuration(web).get(key, ""))
     if port is None:
-        raise Refused(f"{url} has no {key}; name the binary protocol's address as pulsar.service_url")
-    return f"{'pulsar+ssl' if url.scheme == 'https' else 'pulsar'}://{url.netloc.rpartition(':')[0]}:{port[0]}"
+        raise Refused(f"{web} has no {key}; name the binary protocol's address as pulsar.service_url")
+    return port[0]
 
 
 def open_poll(

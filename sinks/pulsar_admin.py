@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+from sinks.known_brokers import KnownBrokers
 from sinks.names import is_broker
 from sinks.pulsar_answers import Call, Elsewhere
 from sinks.pulsar_http import PulsarHttp, Wait
@@ -33,15 +34,24 @@ class PulsarAdmin:
     """Every method raises AdminError: BrokerUnavailable (may be tried again), NotOwned, NotFound, Refused, Unauthorized."""
 
     def __init__(
-        self, settings: PulsarSettings, wait: Wait | None = None, *, keep_open: bool = True, deadline_name: str = "pulsar.deadline_ms"
+        self,
+        settings: PulsarSettings,
+        wait: Wait | None = None,
+        *,
+        keep_open: bool = True,
+        deadline_name: str = "pulsar.deadline_ms",
+        known: KnownBrokers | None = None,
     ) -> None:
         """Connects to nobody yet. Raises SettingsError.
 
         `wait`: sleeps between repetitions; True from it ends them. Whoever asks a thousand brokers now and then should not `keep_open`
         a connection to each. `deadline_name`: the setting that `settings.deadline_ms` comes from.
+        `known`: whom to ask besides `pulsar.admin_urls`; it learns what `brokers` answers.
         """
         self._settings = settings
-        self._http = PulsarHttp(settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open, deadline_name=deadline_name)
+        self._http = PulsarHttp(
+            settings, lambda: frozenset(self.brokers()), wait, keep_open=keep_open, deadline_name=deadline_name, known=known
+        )
 
     def close(self) -> None:
         """Closes all connections."""
@@ -51,7 +61,9 @@ class PulsarAdmin:
         """Ids of the live brokers, in order of name."""
         call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster))
         listed = _json(call, self._http.ask(call), list)
-        return tuple(sorted(broker for broker in listed if isinstance(broker, str) and is_broker(broker)))
+        found = tuple(sorted(broker for broker in listed if isinstance(broker, str) and is_broker(broker)))
+        self._http.known.learn(found)
+        return found
 
     def leader(self) -> str | None:
         """The id of the leader; None while there is none."""

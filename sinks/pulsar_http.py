@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from sinks.http_exchange import Answer, TooLarge, exchange, open_pool
+from sinks.known_brokers import KnownBrokers
 from sinks.names import is_broker
 from sinks.pulsar_answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
@@ -34,6 +36,14 @@ _LONGEST_PAUSE_S = 30.0
 Wait = Callable[[float], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """When a call began and until when an exchange may take, of `time.monotonic()`."""
+
+    began: float
+    until: float
+
+
 class PulsarHttp:
     """Threads may share it. `list_brokers` asks the cluster who belongs to it."""
 
@@ -45,15 +55,17 @@ class PulsarHttp:
         *,
         keep_open: bool = True,
         deadline_name: str = "pulsar.deadline_ms",
+        known: KnownBrokers | None = None,
     ) -> None:
         """Connects to nobody yet. Without `keep_open` every connection serves one call. Raises SettingsError.
 
-        `deadline_name`: the setting that `settings.deadline_ms` comes from.
+        `deadline_name`: the setting that `settings.deadline_ms` comes from. `known`: whom to ask besides `pulsar.admin_urls`.
         """
         self._deadline_name = deadline_name
         self._kept = 8 if keep_open else 0
         self._settings = settings
         self._urls = admin_urls(settings)
+        self.known = known or KnownBrokers(settings)
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
         self._tls = tls_context(settings)
@@ -65,20 +77,36 @@ class PulsarHttp:
 
     def ask(self, call: Call) -> bytes:
         """The body of a successful answer. Raises AdminError; SettingsError when the token's file has become unreadable."""
-        bases = self._urls if call.at is None else (base_of(call.at, self._urls, self._settings),)
-        deadline = min(time.monotonic() + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
+        bases = self.known.bases() if call.at is None else (base_of(call.at, self._urls, self._settings),)
+        began = time.monotonic()
+        deadline = min(began + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
+        failed: BrokerUnavailable | None = None
         for attempt in count(1):
             base = bases[(attempt - 1) % len(bases)]
+            # Who accepts a call and does not answer leaves time for the next one.
+            share = 2 if call.repeatable and attempt < len(bases) else 1
+            now = time.monotonic()
             try:
-                return self._exchange(call, base, deadline)
+                body = self._exchange(call, base, _Window(began, now + (deadline - now) / share))
+                self.known.helped(base, failed)
+                return body
             except BrokerUnavailable as error:
+                self.known.failed(base)
+                failed = failed or error
                 may = call.repeatable or isinstance(error, _NeverSent)
                 if not may or attempt >= max(self._settings.attempts, len(bases)):
-                    raise
+                    raise self._in_vain(failed, error, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
-                    raise
+                    raise self._in_vain(failed, error, bases) from error
         raise AssertionError("count() has no end")
+
+    def _in_vain(self, first: BrokerUnavailable, last: BrokerUnavailable, bases: Sequence[AdminUrl]) -> BrokerUnavailable:
+        """The last failure; where brokers that nobody configured were asked too, in the words of the first one."""
+        fallbacks = sum(self.known.is_fallback(base) for base in bases)
+        if not fallbacks or len(bases) == 1:
+            return last
+        return type(last)(f"{first} The cluster listed {fallbacks} more brokers before, and none of them answers either.")
 
     def broker_at(self, netloc: str, brokers: Sequence[str]) -> str | None:
         """The broker whose web service is at host:port, if it is one of these."""
@@ -96,16 +124,16 @@ class PulsarHttp:
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
 
-    def _exchange(self, call: Call, base: AdminUrl, deadline: float) -> bytes:
+    def _exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
         """One call with all its redirects."""
         url = f"{base}{call.path}"
         for _ in range(_MOST_HOPS):
-            answer = self._send(call, url, deadline)
+            answer = self._send(call, url, window)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 check_status(call, _host(url), answer.status, self._without_token(answer.body))
                 return answer.body
-            asked, url = _host(url), self._redirected(call, url, location, deadline)
+            asked, url = _host(url), self._redirected(call, url, location, window.until)
             if not call.follow:
                 raise Elsewhere(f"{asked} names {_host(url)} in answer to {call.what}", _host(url))
         raise NotOwned(
@@ -113,25 +141,25 @@ class PulsarHttp:
             "the next round decides anew."
         )
 
-    def _send(self, call: Call, url: str, deadline: float) -> Answer:
+    def _send(self, call: Call, url: str, window: _Window) -> Answer:
         """One answer; foreign exceptions become ours."""
         import httpcore
         import httpx
 
-        if time.monotonic() >= deadline:
-            raise self._late(call, url)
+        if time.monotonic() >= window.until:
+            raise self._late(call, url, window)
         headers = {"Accept": "application/json, text/plain, */*", **token_header(self._settings)}
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
             pool = self._pool(url)
-            return exchange(pool, call.method, url, headers=headers, body=call.body, until=deadline, most=_LARGEST_ANSWER)
+            return exchange(pool, call.method, url, headers=headers, body=call.body, until=window.until, most=_LARGEST_ANSWER)
         except TooLarge as error:
             raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.") from error
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             raise _NeverSent(_no_connection(call, url, error)) from error
         except httpcore.TimeoutException as error:
-            raise self._late(call, url) from error
+            raise self._late(call, url, window) from error
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Unanswered(
                 f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
@@ -145,9 +173,9 @@ class PulsarHttp:
                 self._pools[host] = open_pool(self._tls, self._kept, self._settings.connect_timeout_ms / 1000)
             return self._pools[host]
 
-    def _late(self, call: Call, url: str) -> Unanswered:
-        seconds = self._settings.deadline_ms / 1000
-        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:g} s; look after it, or raise {self._deadline_name}.")
+    def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
+        seconds = window.until - window.began
+        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; look after it, or raise {self._deadline_name}.")
 
     def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
         """The next address, if it may be trusted with the token."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,10 +13,13 @@ from cli.collect.source import Source, opened
 from cli.log_lines import Line, Say
 from sinks.collector import Told
 from sinks.collector_settings import CollectorSettings
+from sinks.known_brokers import KnownBrokers
 from sinks.outage import Outage
 from sinks.pulsar_settings import PulsarSettings
 from sinks.topics import Publisher
 from strategies.errors import RebalancerError, SinkError, Unauthorized
+
+Known = Callable[[PulsarSettings], KnownBrokers]
 
 
 class Stop(Protocol):
@@ -106,16 +109,23 @@ class Refusals:
 
 
 def collect_all(
-    clusters: Sequence[PulsarSettings], settings: CollectorSettings, publisher: Publisher, stop: Stop, say: Say, *, outage_s: float = 0
+    clusters: Sequence[PulsarSettings],
+    settings: CollectorSettings,
+    publisher: Publisher,
+    stop: Stop,
+    say: Say,
+    *,
+    outage_s: float = 0,
+    known: Known = KnownBrokers,
 ) -> None:
     """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
 
     Raises SinkError when the telemetry topic fails, for longer than `outage_s` where waiting could help. Raises Unauthorized in the end
-    when one of several clusters does not let us in, at once when none does.
+    when one of several clusters does not let us in, at once when none does. `known`: whom to ask, of a cluster's settings.
     """
     shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
     if len(clusters) == 1:
-        with opened(clusters[0], settings, stop.wait) as source:
+        with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             say(opened_line(source))
             passes(source, shared, settings.pass_interval_ms / 1000, stop, say)
         return
@@ -124,7 +134,7 @@ def collect_all(
         threading.Thread(
             target=_again_and_again,
             args=(cluster, settings, shared, stop, say),
-            kwargs={"refusals": refusals},
+            kwargs={"refusals": refusals, "known": known},
             name=f"collect-{cluster.cluster}",
         )
         for cluster in clusters
@@ -154,7 +164,7 @@ def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, 
 
 
 def _again_and_again(
-    cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals
+    cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals, known: Known
 ) -> None:
     def named(told: Line | str) -> None:
         line = told if isinstance(told, Line) else Line(told)
@@ -162,7 +172,7 @@ def _again_and_again(
 
     while not stop.is_set():
         try:
-            with opened(cluster, settings, stop.wait) as source:
+            with opened(cluster, settings, stop.wait, known(cluster)) as source:
                 refusals.over(cluster.cluster)
                 say(opened_line(source))
                 passes(source, shared, settings.pass_interval_ms / 1000, stop, named)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sinks.collecting import Pass, Poll
 from sinks.collector import Collector, wall_clock_ms
 from sinks.collector_settings import CollectorSettings
+from sinks.known_brokers import KnownBrokers
 from sinks.load_source import HASTY_DEADLINE, LoadManager, hasty, load_manager_of, open_poll
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
@@ -35,13 +36,16 @@ class Source:
 
 
 @contextmanager
-def opened(pulsar: PulsarSettings, collector: CollectorSettings, wait: Callable[[float], bool]) -> Iterator[Source]:
+def opened(
+    pulsar: PulsarSettings, collector: CollectorSettings, wait: Callable[[float], bool], known: KnownBrokers | None = None
+) -> Iterator[Source]:
     """Asks the cluster who is there. Raises SettingsError, AdminError, SinkError.
 
-    `wait` sleeps; True from it means that the program is to end.
+    `wait` sleeps; True from it means that the program is to end. `known`: whom to ask besides `pulsar.admin_urls`.
     """
-    hurried = PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE)
-    with closing(PulsarAdmin(pulsar, wait)) as admin, closing(hurried) as quick:
+    known = known or KnownBrokers(pulsar)
+    hurried = PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE, known=known)
+    with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:
             yield Source(pulsar.cluster, brokers, manager, collector, admin, poll)

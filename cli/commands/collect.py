@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,8 @@ from cli.collect.table import as_table, seen
 from cli.log_lines import Line, Log
 from cli.settings.load import Settings
 from cli.stopping import Stop, stopping
+from sinks.collector_settings import collector_folder
+from sinks.known_brokers import KnownBrokers
 from sinks.pulsar_settings import PulsarSettings, admin_urls
 from sinks.topics import open_publisher
 from strategies.errors import RebalancerError
@@ -64,7 +67,8 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
         outage_s = settings.job.kafka.outage_ms / 1000
-        collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage_s=outage_s)
+        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], say=log.warn)
+        collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage_s=outage_s, known=known)
 
 
 def _look(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
@@ -86,7 +90,8 @@ def _look(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
 
 
 def _look_at(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
-    with opened(cluster, settings.collector, stop.wait) as source:
+    known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
+    with opened(cluster, settings.collector, stop.wait, known) as source:
         log.say(opened_line(source))
         brokers = seen(source.cluster, look(source, _LOOK_S, stop.wait))
     if not quiet:

@@ -56,7 +56,7 @@ def execute(
         begun = False
         while not stop.is_set():
             try:
-                with assembled(settings, apply, stop.wait, tell) as ready:
+                with assembled(settings, apply, stop.wait, tell, log.warn) as ready:
                     if not begun:
                         log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
                     begun = True

@@ -18,6 +18,9 @@ from cli.doctor.token import check_expiry
 from cli.doctor.what_runs import check_load_manager, check_shedder
 from cli.settings.load import Settings
 from sinks.broker_clock import broker_time_s
+from sinks.collector_settings import collector_folder
+from sinks.executor_settings import state_folder
+from sinks.known_brokers import KnownBrokers
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
@@ -62,6 +65,14 @@ def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, pati
     except RebalancerError as error:
         found.append(Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"))
     return found
+
+
+def check_reach(known: KnownBrokers) -> Finding:
+    """Did an address of the settings answer, or only a broker that the cluster listed earlier?"""
+    if not known.used:
+        return ok("admin URLs", "a broker that pulsar.admin_urls names answers")
+    text = f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which the cluster listed earlier"
+    return Finding("admin URLs", "warn", text, "start that broker, or name others in pulsar.admin_urls; better two than one")
 
 
 def check_brokers(listed: Sequence[Broker]) -> Finding:
@@ -139,11 +150,11 @@ def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
     return ok("rhythm", text)
 
 
-def check_token(settings: PulsarSettings) -> Finding:
+def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
     """The token has opened everything that was asked so far; would none have done?"""
     if not settings.token_file:
         return ok("token", "none is shown, and the cluster asks for none")
-    anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1))
+    anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1), known=known)
     try:
         anonymous.brokers()
     except AdminError:
@@ -178,8 +189,10 @@ _RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
 def _look(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float) -> Iterator[Finding]:
-    with closing(PulsarAdmin(pulsar, Event().wait)) as admin:
+    known = KnownBrokers(pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False)
+    with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         names = admin.brokers()
+        yield check_reach(known)
         asked = names or [url.netloc for url in admin_urls(pulsar)]
         listed = _all(lambda name: _ask(admin, name), asked)
     yield check_brokers(listed if names else [])
@@ -189,9 +202,9 @@ def _look(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: 
     yield from check_rivals(listed, settings.engine.splitting.enabled, shadow)
     yield check_freezes(names, pulsar)
     yield check_rhythm(listed, settings.engine.round.interval_ms)
-    yield check_token(pulsar)
+    yield check_token(pulsar, known)
     yield check_clocks(names, pulsar)
-    with opened(pulsar, settings.collector, Event().wait) as source:
+    with opened(pulsar, settings.collector, Event().wait, known) as source:
         yield check_figures(source, patience_s)
 
 

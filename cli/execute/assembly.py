@@ -12,6 +12,7 @@ from sinks.executor import Done, Duty, Executor, ExecutorTopics
 from sinks.executor_settings import admission_rules, pause_file, state_folder
 from sinks.freezes import FreezeWatch, probing
 from sinks.journal import Journal
+from sinks.known_brokers import KnownBrokers, Say
 from sinks.pace import Pace
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.signing import signing_key
@@ -30,16 +31,18 @@ class Assembled:
 
 
 @contextmanager
-def assembled(settings: Settings, apply: bool, wait: Callable[[float], bool], tell: Callable[[Done], None]) -> Iterator[Assembled]:
+def assembled(
+    settings: Settings, apply: bool, wait: Callable[[float], bool], tell: Callable[[Done], None], say: Say = lambda _: None
+) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises SettingsError, AdminError, SinkError.
 
-    `wait` sleeps; True from it means that the program is to end.
+    `wait` sleeps; True from it means that the program is to end. `say` hears warnings.
     """
     given, pulsar = settings.executor, settings.pulsar
     key = signing_key(settings.job.signing)
     duty = Duty(pulsar.cluster, admission_rules(given), apply, key, pause_file(given), given.max_concurrent, settings.job.wire)
     with ExitStack() as stack:
-        admin = PulsarAdmin(pulsar, wait)
+        admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
         stack.callback(admin.close)
         brokers = admin.brokers()
         journal = Journal(state_folder(given))

@@ -40,6 +40,7 @@ def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Iterator
         "pulsar.admin_urls": pulsar.admin_urls,
         "pulsar.token_file": folder / "token",
         "collector.pass_interval_ms": 100,
+        "collector.state": folder / "listed",
         "topics.telemetry": Control(folder).uri("telemetry"),
     }
     words = [word for path, value in given.items() for word in ("--set", f"{path}={value}")]

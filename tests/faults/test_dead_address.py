@@ -92,7 +92,7 @@ def codes_of(command: str, folder: Path, starts: int) -> list[int]:
 
 
 def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
-    own = [f"job.checkpoint={folder / 'checkpoint'}", f"executor.state={folder / 'state'}"]
+    own = [f"job.checkpoint={folder / 'checkpoint'}", f"executor.state={folder / 'state'}", f"collector.state={folder / 'listed'}"]
     words = [word for setting in (*given, *own) for word in ("--set", setting)]
     started = subprocess.run(
         [sys.executable, "-m", "cli.main", command, *words], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False

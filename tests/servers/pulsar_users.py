@@ -125,9 +125,10 @@ def words(settings: PulsarSettings) -> list[str]:
 
 
 def around(control: Control) -> list[str]:
-    """Topics and the executor's state folder for a command line."""
+    """Topics and the state folders of executor and collector for a command line."""
     topics = [word for topic in TOPICS for word in ("--set", f"topics.{topic}={control.uri(topic)}")]
-    return ["--set", f"executor.state={control.folder / 'state'}", *topics]
+    folders = ["--set", f"executor.state={control.folder / 'state'}", "--set", f"collector.state={control.folder / 'listed'}"]
+    return [*folders, *topics]
 
 
 def execute(settings: PulsarSettings, control: Control, *more: str) -> Answer:

@@ -64,6 +64,7 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",
+        "collector.state": tmp_path / "listed",
         "job.checkpoint": tmp_path / "checkpoint",
     }
     words = [word.format(folder=tmp_path, telemetry=uris["telemetry"]) for word in COMMANDS[name]]
@@ -93,6 +94,7 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(kafka: Ka
         "pulsar.cluster": "c",
         "pulsar.admin_urls": pulsar.admin_urls,
         "executor.state": tmp_path / "state",
+        "collector.state": tmp_path / "listed",
     }
     words = [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
     Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))

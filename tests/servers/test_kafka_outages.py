@@ -42,6 +42,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         "pulsar.admin_urls": pulsar.admin_urls,
         "collector.pass_interval_ms": 1_000,
         "executor.state": tmp_path / "state",
+        "collector.state": tmp_path / "listed",
     }
     with ExitStack() as stack:
 

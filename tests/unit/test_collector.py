@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def control(tmp_path: Path) -> Control:
 
 
 @contextmanager
-def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: int) -> Iterator[Collector]:
+def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **given: Any) -> Iterator[Collector]:
     settings = PulsarSettings("c", pulsar.admin_urls, backoff_ms=0)
     with ExitStack() as stack:
         admin = stack.enter_context(closing(PulsarAdmin(settings)))

@@ -42,7 +42,8 @@ def settings_file(folder: Path, **clusters: str) -> Path:
     """[pulsar] for all, and one table for each cluster with its address."""
     file = folder / "settings.toml"
     tables = "".join(f'[clusters.{name}]\nadmin_urls = "{urls}"\n' for name, urls in clusters.items())
-    file.write_text(f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n[collector]\npass_interval_ms = 100\n{tables}", "utf-8")
+    listed = f'[collector]\nstate = "{folder}/listed"\n'
+    file.write_text(f"[pulsar]\nattempts = 1\nbackoff_ms = 0\n{listed}pass_interval_ms = 100\n{tables}", "utf-8")
     return file
 
 

@@ -1,0 +1,177 @@
+"""Whom to ask what any broker answers: the configured addresses, then brokers that the cluster listed, kept in a file for the next start.
+
+The token goes to all of them, so the list holds only what the cluster itself listed, by the scheme of `pulsar.admin_urls`. A file counts
+for the same cluster and the same addresses only, while it is new, and when nobody else could have written it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sinks.names import is_broker
+from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
+
+_DAY_MS = 86_400_000
+#: Hosts change hands: after a week an address may be somebody else's.
+_LONGEST_MS = 7 * _DAY_MS
+_REFRESH_MS = 3_600_000
+_LARGEST = 4 * 2**20
+#: A call asks so many listed brokers at most; the next call begins with others.
+MOST_FALLBACKS = 8
+
+Say = Callable[[str], None]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class KnownBrokers:
+    """Threads may share it."""
+
+    def __init__(
+        self,
+        settings: PulsarSettings,
+        folders: Sequence[Path] = (),
+        say: Say = lambda _: None,
+        *,
+        write: bool = True,
+        clock_ms: Callable[[], int] = _now_ms,
+    ) -> None:
+        """Reads what `folders` hold, asks nobody. Raises SettingsError.
+
+        `write`: whether the first of them gets what the cluster lists. `say` hears why a file is not used.
+        """
+        self._settings = settings
+        self._urls = admin_urls(settings)
+        self._clock_ms, self._say = clock_ms, say
+        files = [folder / f"brokers-{_key(settings, self._urls)}.json" for folder in folders]
+        self._file = files[0] if files and write else None
+        self._changing = threading.Lock()
+        self._written: tuple[tuple[str, ...], int] | None = None
+        self._complained = False
+        #: The first broker that answered in the place of those that the settings name, and why it was asked; empty while none had to.
+        self.used, self.why = "", ""
+        self._order = self._urls
+        self._set([name for file in files for name in self._read(file)])
+
+    def bases(self) -> tuple[AdminUrl, ...]:
+        """Whom to ask, in this order; who failed last comes last."""
+        listed = [base for base in self._order if base not in self._urls]
+        left_out = frozenset(listed[MOST_FALLBACKS:])
+        return tuple(base for base in self._order if base not in left_out)
+
+    def is_fallback(self, base: AdminUrl) -> bool:
+        """Whether the cluster listed it, and the settings do not name it."""
+        return base not in self._urls
+
+    def helped(self, base: AdminUrl, failed: Exception | None) -> None:
+        """A broker has answered after the failure of another; the first time that nobody but the cluster named it, `say` hears so."""
+        if self.used or failed is None or not self.is_fallback(base):
+            return
+        self.used, self.why = str(base), str(failed)
+        self._say(f"{failed} Until it does, {base} and others are asked, which the cluster has listed.")
+
+    def failed(self, base: AdminUrl) -> None:
+        """Others are asked first from now on."""
+        with self._changing:
+            if base in self._order:
+                self._order = (*(one for one in self._order if one != base), base)
+
+    def learn(self, brokers: Iterable[str]) -> None:
+        """What the cluster has just listed, onto the disk too where it changed."""
+        names = tuple(sorted(brokers))
+        with self._changing:
+            self._set(names)
+            if self._file is not None and self._is_news(names):
+                self._write(self._file, names)
+
+    def _set(self, names: Sequence[str]) -> None:
+        listed = dict.fromkeys(base_of(name, self._urls, self._settings) for name in names)
+        kept = [base for base in self._order if base in listed or base in self._urls]
+        self._order = tuple(dict.fromkeys([*kept, *listed]))
+
+    def _is_news(self, names: tuple[str, ...]) -> bool:
+        return self._written is None or self._written[0] != names or self._clock_ms() - self._written[1] > _REFRESH_MS
+
+    def _write(self, file: Path, names: tuple[str, ...]) -> None:
+        tree = {"v": 1, **_whose(self._settings, self._urls), "ts": self._clock_ms(), "brokers": names}
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(file, json.dumps(tree).encode())
+        except OSError as error:
+            self._complain(
+                f"{file} cannot be written ({error.strerror}): the next start asks pulsar.admin_urls only; let this user write there"
+            )
+        self._written = names, self._clock_ms()
+
+    def _read(self, file: Path) -> tuple[str, ...]:
+        """The names in a file; none where it cannot be used."""
+        try:
+            return self._names(_text(file))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, RecursionError) as error:
+            self._complain(f"{file} is not used: {error}; `collect` and `execute` write it again as soon as a broker answers")
+            return ()
+
+    def _names(self, text: bytes) -> tuple[str, ...]:
+        tree = json.loads(text)
+        if not isinstance(tree, dict) or tree.get("v") != 1 or not isinstance(tree.get("ts"), int):
+            raise ValueError("it is no list of brokers")
+        if any(tree.get(name) != value for name, value in _whose(self._settings, self._urls).items()):
+            raise ValueError("it belongs to another cluster or other pulsar.admin_urls")
+        if not -_DAY_MS <= self._clock_ms() - tree["ts"] <= _LONGEST_MS:
+            raise ValueError("it is older than a week, or comes from the future")
+        names = tree.get("brokers")
+        if not isinstance(names, list) or not all(isinstance(name, str) and is_broker(name) for name in names):
+            raise ValueError("it names something that is no broker")
+        return tuple(names)
+
+    def _complain(self, sentence: str) -> None:
+        """Once: it is a matter of the next start only."""
+        if not self._complained:
+            self._say(sentence)
+        self._complained = True
+
+
+def _whose(settings: PulsarSettings, urls: Sequence[AdminUrl]) -> dict[str, object]:
+    return {"cluster": settings.cluster, "admin_urls": sorted(map(str, urls))}
+
+
+def _key(settings: PulsarSettings, urls: Sequence[AdminUrl]) -> str:
+    return hashlib.blake2b(json.dumps(_whose(settings, urls)).encode(), digest_size=8).hexdigest()
+
+
+def _text(file: Path) -> bytes:
+    """Raises OSError, ValueError for a file that others may write, or that is none."""
+    opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(opened, "rb") as content:
+        facts = os.fstat(opened)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
+            raise ValueError("it is no list of brokers")
+        if facts.st_uid not in (0, os.geteuid()) or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ValueError("other users may write it, and the token goes to those that it names")
+        return content.read()
+
+
+def _replace(file: Path, text: bytes) -> None:
+    """The old content or the new one, whenever the machine stops."""
+    opened, part = tempfile.mkstemp(dir=file.parent, prefix=".brokers-")
+    try:
+        with os.fdopen(opened, "wb") as content:
+            content.write(text)
+            content.flush()
+            os.fsync(opened)
+        Path(part).replace(file)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,86 @@
+"""The only broker that `pulsar.admin_urls` names dies on a real cluster: passes and commands go on, and so does a new start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from sinks.pulsar_settings import PulsarSettings
+from sinks.wire import decode
+from strategies.model import Sweep
+from tests.control_topic import Control
+from tests.servers.process import Process
+from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tests.servers.pulsar_users import around, words
+from tests.unit.command_line import rebalancer
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def extensible(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarProcesses]:
+    """Three brokers that ask for tokens, each a process."""
+    with pulsar_processes(tmp_path_factory.mktemp("extensible"), "extensible", brokers=3, guarded=True) as cluster:
+        yield cluster
+
+
+def test_passes_commands_and_a_new_start_on_a_modular_cluster(modular: PulsarProcesses, tmp_path: Path) -> None:
+    survives(modular, tmp_path)
+
+
+def test_passes_commands_and_a_new_start_on_an_extensible_cluster_with_tokens(extensible: PulsarProcesses, tmp_path: Path) -> None:
+    survives(extensible, tmp_path)
+
+
+def survives(cluster: PulsarProcesses, folder: Path) -> None:
+    control, named = Control(folder), cluster.cluster.brokers[0]
+    settings = replace(cluster.cluster.settings(folder), admin_urls=f"http://{named}")
+    with collecting(folder / "collect.log", settings, control) as running:
+        goes_on(control, running)
+        assert rebalancer("execute", "--once", *words(settings), *around(control)).code == exits.OK
+        with killed(cluster, named):
+            goes_on(control, running)
+            assert "are asked, which the cluster has listed" in running.said
+            assert running.stop() == exits.OK
+
+            with collecting(folder / "again.log", settings, control) as again:
+                goes_on(control, again)
+                assert again.stop() == exits.OK
+            done = rebalancer("execute", "--once", *words(settings), *around(control))
+            assert done.code == exits.OK, done.words
+            doctor = rebalancer("doctor", "--no-spark-start", "--json", *words(settings), *around(control))
+            (reach,) = [finding for finding in doctor.json["findings"] if finding["check"] == "admin URLs"]
+            assert reach["status"] == "warn"
+            assert named in reach["text"]
+
+
+@contextmanager
+def collecting(log: Path, settings: PulsarSettings, control: Control) -> Iterator[Process]:
+    with Process(log, "collect", *words(settings), *around(control), "--set", "collector.pass_interval_ms=500") as running:
+        running.wait_for("load manager")
+        yield running
+
+
+@contextmanager
+def killed(cluster: PulsarProcesses, broker: str) -> Iterator[None]:
+    """It comes back for the tests after this one."""
+    cluster.servers[broker].kill()
+    try:
+        yield
+    finally:
+        cluster.start([broker])
+
+
+def goes_on(control: Control, running: Process) -> None:
+    """Three more passes in which somebody had figures."""
+    before = passes(control)
+    running.wait_until(lambda: passes(control) >= before + 3)
+
+
+def passes(control: Control) -> int:
+    return sum(isinstance(record := decode(value, b""), Sweep) and bool(record.brokers) for value in control.read("telemetry"))
