@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
 from tests.servers.jvm import has_compiler
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
+from tests.servers.watch import Watched, first_fault
+
+#: What is known of the clusters that tests share, by the cluster's first address.
+_WATCHED = pytest.StashKey[dict[str, Watched]]()
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +60,40 @@ def jdk() -> None:
         pytest.skip("each broker has a loopback address of its own, 127.0.41.1 and on, which only Linux gives without being told")
     if not has_compiler():
         pytest.skip("this Java has no compiler, which the launcher of the Pulsar cluster needs; install a JDK, or name one as JAVA_HOME")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_WATCHED] = {}
+
+
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """A test on a cluster that is broken says so, and does not fail with a riddle."""
+    if fault := first_fault(_used_by(item)):
+        pytest.fail(f"the cluster of this test is broken since an earlier test: {fault}", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure on a cluster that is broken names the broker, beside what the test itself has to say."""
+    report = yield
+    if report.failed and call.when == "call" and (fault := first_fault(_used_by(item))):
+        report.sections.append(("the cluster is broken", fault))
+    return report
+
+
+def _used_by(item: pytest.Item) -> list[Watched]:
+    """The shared clusters of a test."""
+    known, funcargs = item.config.stash.get(_WATCHED, {}), getattr(item, "funcargs", {})
+    return [known.setdefault(watched[0], watched[1]) for value in funcargs.values() if (watched := _watched(value)) is not None]
+
+
+def _watched(value: Any) -> tuple[str, Watched] | None:
+    if isinstance(value, PulsarProcesses):
+        return value.cluster.brokers[0], Watched(value.servers, _login(value.cluster))
+    if isinstance(value, PulsarCluster):
+        return value.brokers[0], Watched(dict.fromkeys(value.brokers, value.server), _login(value))
+    return None
+
+
+def _login(cluster: PulsarCluster) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}

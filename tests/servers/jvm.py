@@ -105,6 +105,15 @@ class Server:
         assert self._process is not None, "the server does not run"
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Without a kill of ours."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self) -> None:
         """Returns when the log says that the server is ready."""
         self.launch()
