@@ -121,8 +121,15 @@ class _Stream:
                 raise httpcore.WriteError(str(error)) from error
 
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
+        import httpcore
+
         until = min(_moment(timeout), time.monotonic() + self._connect_s)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(until, _no_connection)), self._connect_s)
+        try:
+            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(until, _no_connection)), self._connect_s)
+        except httpcore.ConnectError as error:
+            if isinstance(error.__cause__, ConnectionError):
+                raise httpcore.ConnectError(str(error)) from ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
+            raise
 
     def close(self) -> None:
         self._inner.close()

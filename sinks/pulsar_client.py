@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from sinks.pulsar_http import tls_context, token_header
 from sinks.pulsar_settings import PulsarSettings
+from sinks.tls_errors import speaks_tls, tls_obstacle
 from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
 }
 #: A client that is not let in tries again until its time is up, and does not say why.
 _SILENT = "Pulsar did not do it in time; check the token in pulsar.token_file, then look into the broker's log"
-_TRUST = "no trust: check pulsar.tls_ca_file, and that the broker's certificate is for this host"
+
+
+_TLS_HERE = "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name the port without TLS"
+_CONTENT_S = 0.5
 
 
 def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
@@ -46,7 +50,7 @@ def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
 
     secure = service_url.startswith(f"{SECURE}:")
     if secure:
-        tls_context(settings)  # complains about files that cannot be read, which the client would only log
+        tls_context(settings, secure=True)  # complains about files that cannot be read, which the client would only log
     read = token_supplier(settings)
     return pulsar.Client(
         service_url,
@@ -79,24 +83,46 @@ def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> I
 def _obstacle(service_url: str, settings: PulsarSettings) -> str:
     """Why nobody can be reached, found by connecting once more ourselves: the client tells it to its log only. Empty if somebody can."""
     found = ""
+    secure = service_url.startswith(f"{SECURE}:")
     for server in urlsplit(service_url).netloc.split(","):
         host, _, port = server.rpartition(":")
         try:
-            _greet(host.strip("[]"), int(port), settings, service_url.startswith(f"{SECURE}:"))
-        except ssl.SSLError as error:
-            found = f"{server}: {_TRUST} ({error.reason or error})"
+            obstacle = _greet(host.strip("[]"), int(port), settings, secure)
         except (OSError, ValueError) as error:
             found = found or f"{server} does not accept connections ({error}); start the broker, or correct the address"
-        else:
+            continue
+        if not obstacle:
             return ""
+        found = f"{server} {obstacle}"
     return found
 
 
-def _greet(host: str, port: int, settings: PulsarSettings, secure: bool) -> None:
-    with socket.create_connection((host, port), settings.connect_timeout_ms / 1000) as plain:
-        if secure:
-            with tls_context(settings).wrap_socket(plain, server_hostname=host):
-                pass
+def _greet(host: str, port: int, settings: PulsarSettings, secure: bool) -> str:
+    """What is wrong with TLS there; empty if nothing is. Raises OSError when nobody accepts the connection."""
+    timeout_s = settings.connect_timeout_ms / 1000
+    if not secure:
+        socket.create_connection((host, port), timeout_s).close()
+        return _TLS_HERE if speaks_tls(host, port, timeout_s) else ""
+    with socket.create_connection((host, port), timeout_s) as plain:
+        try:
+            with tls_context(settings, secure=True).wrap_socket(plain, server_hostname=host) as talking:
+                return _farewell(talking, settings)
+        except ssl.SSLError as error:
+            return tls_obstacle(error, settings)
+        except OSError as error:
+            return f"did not finish the TLS handshake ({error}); check that this port is one with TLS (brokerServicePortTls)"
+
+
+def _farewell(talking: ssl.SSLSocket, settings: PulsarSettings) -> str:
+    """With TLS 1.3 a server says after the handshake that it wants a certificate of ours; a broker that is content says nothing."""
+    talking.settimeout(_CONTENT_S)
+    try:
+        talking.recv(1)
+    except TimeoutError:
+        return ""
+    except ssl.SSLError as error:
+        return tls_obstacle(error, settings)
+    return ""
 
 
 def token_supplier(settings: PulsarSettings) -> Callable[[], str]:

@@ -22,6 +22,7 @@ from sinks.names import is_broker
 from sinks.pulsar_answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
 from sinks.secret_file import read_secret
+from sinks.tls_errors import speaks_tls, tls_obstacle
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
 
 if TYPE_CHECKING:
@@ -157,13 +158,41 @@ class PulsarHttp:
         except TooLarge as error:
             raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.") from error
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            raise _NeverSent(_no_connection(call, url, error)) from error
+            raise _NeverSent(self._no_connection(call, url, error)) from error
         except httpcore.TimeoutException as error:
             raise self._late(call, url, window) from error
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.InvalidURL) as error:
+            obstacle = tls_obstacle(error, self._settings) or self._tls_at_plain_port(url, window)
+            if obstacle:
+                raise Unanswered(f"{_host(url)} {obstacle}: {call.what} was not answered.") from error
             raise Unanswered(
                 f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
             ) from error
+
+    def _no_connection(self, call: Call, url: str, error: Exception) -> str:
+        obstacle = tls_obstacle(error, self._settings)
+        if obstacle:
+            return f"{_host(url)} {obstacle}: {call.what} was not asked."
+        if "handshake" in str(error):
+            seconds = self._settings.connect_timeout_ms / 1000
+            return (
+                f"{_host(url)} did not finish the TLS handshake within {seconds:g} s: {call.what} was not asked; check that this port is "
+                "one with TLS (webServicePortTls), or raise pulsar.connect_timeout_ms."
+            )
+        return (
+            f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
+            "pulsar.admin_urls."
+        )
+
+    def _tls_at_plain_port(self, url: str, window: _Window) -> str:
+        """Asked after an answer that was no HTTP."""
+        host, _, port = _host(url).rpartition(":")
+        patience_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
+        if urlsplit(url).scheme != "http" or not port.isdecimal() or patience_s <= 0:
+            return ""
+        if not speaks_tls(host.strip("[]"), int(port), patience_s):
+            return ""
+        return "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port without TLS (webServicePort)"
 
     def _pool(self, url: str) -> httpcore.ConnectionPool:
         """One per broker: looking for a free connection among those of a thousand brokers would take longer than the call."""
@@ -226,18 +255,6 @@ class _NeverSent(BrokerUnavailable):
     """No connection came about, so nothing can have been done."""
 
 
-def _no_connection(call: Call, url: str, error: Exception) -> str:
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return (
-            f"{_host(url)} shows a certificate that is not trusted ({_cause(error)}): {call.what} was not asked; name who signed it in "
-            "pulsar.tls_ca_file, and address the broker by a name that the certificate is for."
-        )
-    return (
-        f"{_host(url)} does not accept connections ({_cause(error)}): {call.what} was not asked; start the broker, or correct "
-        "pulsar.admin_urls and the TLS settings."
-    )
-
-
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     """The header that shows the token; none without one. Raises SettingsError."""
     if not settings.token_file:
@@ -250,9 +267,13 @@ def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 
-def tls_context(settings: PulsarSettings) -> ssl.SSLContext:
-    """Whom we trust, and our own certificate. Raises SettingsError."""
-    if not (settings.tls_ca_file or settings.tls_cert_file or "https:" in settings.admin_urls):
+def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.SSLContext:
+    """Whom we trust, and our own certificate. Raises SettingsError.
+
+    `secure`: whether a connection by TLS is to come; None = as `pulsar.admin_urls` say.
+    """
+    wanted = "https:" in settings.admin_urls if secure is None else secure
+    if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
         # It trusts nobody. Loading the authorities of a machine takes longer than a call.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,10 +39,10 @@ class Broker(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-def certificate(folder: Path, name: str) -> Path:
+def certificate(folder: Path, name: str, address: str = "IP:127.0.0.1") -> Path:
     """A certificate for this machine that is its own authority, and beside it its key."""
     file = folder / f"{name}.pem"
-    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={address}"]
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(file.with_suffix(".key"))]
     subprocess.run(["openssl", "req", "-x509", "-days", "2", *key, *subject, "-out", str(file)], check=True, capture_output=True)
     return file
@@ -54,16 +56,29 @@ def ours(tmp_path: Path) -> Path:
 @pytest.fixture
 def broker(ours: Path) -> Iterator[str]:
     """host:port of a broker with that certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(ours, ours.with_suffix(".key"))
+    with serving(ours) as address:
+        yield address
+
+
+@contextmanager
+def serving(shown: Path | None, wanted: Path | None = None) -> Iterator[str]:
+    """A broker: the certificate it shows, None = it does not speak TLS; who must have signed that of its clients."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Broker) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
+        if shown is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(shown, shown.with_suffix(".key"))
+            if wanted is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(wanted)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]  # handshakes that fail are what is tested
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def settings(broker: str, ca: Path) -> PulsarSettings:
@@ -94,7 +109,74 @@ def test_the_client_says_so_too(broker: str, ours: Path, tmp_path: Path) -> None
     wrong = replace(settings(broker, certificate(tmp_path, "theirs")), deadline_ms=3_000)
     with (
         closing(open_client(url, wrong)) as client,
-        pytest.raises(PublishTimeout, match=r"no trust: check pulsar\.tls_ca_file.*CERTIFICATE_VERIFY_FAILED"),
+        pytest.raises(PublishTimeout, match=r"shows a certificate that is not trusted.*name who signed it in pulsar\.tls_ca_file"),
         pulsar_errors("the load topic", url, wrong),
     ):
         client.create_producer("persistent://t/ns/topic")
+
+
+def rest_says(given: PulsarSettings) -> str:
+    with closing(PulsarAdmin(given)) as admin, pytest.raises(BrokerUnavailable) as caught:
+        admin.brokers()
+    return str(caught.value)
+
+
+def client_says(url: str, given: PulsarSettings) -> str:
+    hurried = replace(given, deadline_ms=1_000)
+    with (
+        closing(open_client(url, hurried)) as client,
+        pytest.raises(PublishTimeout) as caught,
+        pulsar_errors("the load topic", url, hurried),
+    ):
+        client.create_producer("persistent://t/ns/topic")
+    return str(caught.value)
+
+
+def test_http_where_tls_is_spoken_names_https(broker: str, ours: Path) -> None:
+    plain = replace(settings(broker, ours), admin_urls=f"http://{broker}", tls_ca_file="")
+    assert "speaks TLS at this port; write https:// in pulsar.admin_urls" in rest_says(plain)
+    assert "speaks TLS at this port; write pulsar+ssl://" in client_says(f"pulsar://{broker}", plain)
+
+
+def test_https_where_no_tls_is_spoken_names_the_port(ours: Path) -> None:
+    with serving(None) as broker:
+        said = rest_says(settings(broker, ours)), client_says(f"pulsar+ssl://{broker}", settings(broker, ours))
+    for sentence in said:
+        assert "does not speak TLS at this port" in sentence
+        assert "webServicePortTls" in sentence
+        assert "does not accept connections" not in sentence
+
+
+def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Path) -> None:
+    elsewhere = certificate(tmp_path, "elsewhere", "DNS:elsewhere.example")
+    with serving(elsewhere) as broker:
+        said = rest_says(settings(broker, elsewhere)), client_says(f"pulsar+ssl://{broker}", settings(broker, elsewhere))
+    for sentence in said:
+        assert "address the broker by a name that its certificate is for" in sentence
+        assert "tls_ca_file" not in sentence
+
+
+def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(ours: Path, tmp_path: Path) -> None:
+    theirs = certificate(tmp_path, "theirs")
+    with serving(ours, wanted=theirs) as broker:
+        none = settings(broker, ours)
+        for sentence in (rest_says(none), client_says(f"pulsar+ssl://{broker}", none)):
+            assert "asks for a certificate of ours" in sentence
+            assert "pulsar.tls_cert_file" in sentence
+        wrong = replace(none, tls_cert_file=str(ours), tls_key_file=str(ours.with_suffix(".key")))
+        assert "does not accept our certificate" in rest_says(wrong)
+        right = replace(none, tls_cert_file=str(theirs), tls_key_file=str(theirs.with_suffix(".key")))
+        with closing(PulsarAdmin(right)) as admin:
+            assert admin.brokers() == (broker,)
+
+
+def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_the_machine(broker: str, ours: Path) -> None:
+    """They trust the broker, which is no Pulsar: it is not to be said that the certificate is at fault."""
+    code = (
+        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_settings import PulsarSettings;"
+        f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', 'http://127.0.0.1:1', connect_timeout_ms=10_000)))"
+    )
+    environment = os.environ | {"SSL_CERT_FILE": str(ours)}
+    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "certificate" not in told
+    assert "Pulsar did not do it in time" in told

@@ -1,0 +1,76 @@
+"""What a failed TLS connection to a broker means, and the setting that mends it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+
+from sinks.pulsar_settings import PulsarSettings
+
+#: X509_V_ERR_…: the certificate is out of date, not yet valid, for another host name, for another address.
+_EXPIRED, _NOT_YET = 10, 9
+_OTHER_NAME = frozenset({62, 63, 64})
+#: OpenSSL's words for bytes that are no TLS.
+_PLAIN = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+_WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
+_UNWANTED = ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN", "ALERT_CERTIFICATE_EXPIRED", "ALERT_ACCESS_DENIED")
+
+
+def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
+    """What stood in the way, and the next step, as the end of a sentence that begins with the server; empty if it was not TLS."""
+    found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
+    if found is None:
+        return ""
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return _distrust(found)
+    reason = getattr(found, "reason", None) or str(found)
+    if any(word in reason for word in _PLAIN):
+        return (
+            f"does not speak TLS at this port ({reason}); name the port with TLS (the brokers' webServicePortTls, brokerServicePortTls), "
+            "or write http:// (pulsar:// for topics) if they have none"
+        )
+    if any(word in reason for word in (*_WANTED, *_UNWANTED)):
+        return _own_certificate(reason, settings)
+    return (
+        f"ended the TLS handshake ({reason}); check that this port is one with TLS (webServicePortTls, brokerServicePortTls), then look "
+        "into the broker's log"
+    )
+
+
+def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a server answers a TLS handshake, whoever it is. Nothing but the handshake is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with suppress(OSError), socket.create_connection((host, port), timeout_s) as plain, context.wrap_socket(plain):
+        return True
+    return False
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    shown = f"shows a certificate that is not trusted ({error.verify_message or error})"
+    if error.verify_code in _OTHER_NAME:
+        return f"{shown}; address the broker by a name that its certificate is for"
+    if error.verify_code == _EXPIRED:
+        return f"{shown}; renew the broker's certificate, or set the clock of this machine"
+    if error.verify_code == _NOT_YET:
+        return f"{shown}; compare the clocks of the broker and this machine"
+    return f"{shown}; name who signed it in pulsar.tls_ca_file"
+
+
+def _own_certificate(reason: str, settings: PulsarSettings) -> str:
+    if settings.tls_cert_file:
+        return (
+            f"does not accept our certificate ({reason}); let an authority sign pulsar.tls_cert_file that the brokers trust "
+            "(their tlsTrustCertsFilePath), and check that it is not out of date"
+        )
+    return (
+        f"asks for a certificate of ours ({reason}); name one that the brokers trust in pulsar.tls_cert_file, and its key in tls_key_file"
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
