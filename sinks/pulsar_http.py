@@ -89,10 +89,12 @@ class PulsarHttp:
             now = time.monotonic()
             try:
                 body = self._exchange(call, base, _Window(began, now + (deadline - now) / share))
-                self.known.helped(base, failed)
+                if call.at is None:
+                    self.known.helped(base, failed)
                 return body
             except BrokerUnavailable as error:
-                self.known.failed(base)
+                if call.at is None:
+                    self.known.failed(base)
                 failed = failed or error
                 may = call.repeatable or isinstance(error, _NeverSent)
                 if not may or attempt >= max(self._settings.attempts, len(bases)):

@@ -77,6 +77,21 @@ def test_a_broker_that_accepts_and_never_answers_leaves_time_for_the_others(puls
         assert [request.broker == frozen for request, _ in pulsar.calls[before:]] == [False], "who failed is asked last"
 
 
+def test_a_broker_that_does_not_answer_about_itself_is_still_asked_about_the_cluster(
+    pulsar: FakePulsar, settings: PulsarSettings, said: list[str]
+) -> None:
+    """Otherwise a broker that the cluster listed would take the place of a configured one, and nothing would say so."""
+    named = pulsar.cluster.brokers[0]
+    pulsar.faults = lambda request: Fault(drop=True) if request.target.endswith("load-report") else None
+    with closing(PulsarAdmin(replace(settings, attempts=1), known=KnownBrokers(settings, say=said.append))) as admin:
+        admin.brokers()
+        with pytest.raises(BrokerUnavailable):
+            admin.load_report(named)
+        admin.version()
+    assert pulsar.calls[-1][0].broker == named
+    assert said == []
+
+
 def test_a_new_start_asks_the_brokers_of_the_last_one(
     pulsar: FakePulsar, settings: PulsarSettings, tmp_path: Path, said: list[str]
 ) -> None:
