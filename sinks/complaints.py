@@ -1,7 +1,8 @@
 """Why a record cannot be decoded: its code, the place, the next step.
 
 Runs only after the fast decoder has said no; that one's messages name neither the bundle nor the next step, so the record is read
-once more, slowly. Every text depends on the record alone, because rejected rows must come out the same at every replay.
+once more, slowly. Every text depends on the record alone, because rejected rows must come out the same at every replay. Memory and time
+are linear in the record's size: values are walked without keeping their places, and no complaint quotes more than a line.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from sinks.contracts.commands import CommandRecord
+from sinks.contracts.telemetry import PoliciesRecord
 from sinks.names import quoted
+from sinks.shape import too_deep
 from strategies.errors import WireError
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
@@ -23,6 +28,8 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"missing required field `([^`]*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+#: Without one of these in its bytes, nothing in a record can be NaN, infinite or half a character.
+_SUSPICIOUS = re.compile(rb"NaN|Infinity|\\u[dD]")
 _NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
     str: "a string",
@@ -42,10 +49,16 @@ _EXPECTED_TYPES = {
     "bool": "true or false",
 }
 _EMPTY = {"cluster": "cluster-empty", "broker": "broker-empty"}
+#: Fields whose inside the contract leaves open; nothing in them is refused.
+_OPEN: Mapping[type[Any], str] = {PoliciesRecord: "report", CommandRecord: "limits"}
+#: A path is written with this many steps at its beginning and at its end.
+_SHOWN_STEPS = 8
+#: What the decoder says may quote the record.
+_SAID = 200
 
 #: A type of the contract, or the types by the record's kind.
 Contract = type[Any] | Mapping[str, type[Any]]
-_Steps = tuple[str | int, ...]
+_Steps = Sequence[str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +68,15 @@ class _NoNumber:
     text: str
 
 
-def too_deep() -> WireError:
-    """The record nests deeper than any contract does."""
-    return WireError("too-deep", "The record nests hundreds of levels deep; write it as its contract in docs/schemas describes it.")
-
-
-def complaint(value: bytes, contract: Contract, said: Exception) -> WireError:
-    """What is wrong with a record that the decoder refused; `said` is the decoder's own error."""
+def complaint(value: bytes, contract: Contract, said: str) -> WireError:
+    """What is wrong with a record that the decoder refused; `said` is the decoder's own message."""
     try:
         tree = _read(value)
-        _check_envelope(tree, contract)
+        if _SUSPICIOUS.search(value):
+            _check_characters(tree)
+        _check_version(tree)
+        if isinstance(contract, Mapping):
+            _check_kind(tree, contract)
         _check_fields(tree, contract[tree["kind"]] if isinstance(contract, Mapping) else contract)
     except WireError as error:
         return error
@@ -77,9 +89,9 @@ def _read(value: bytes) -> dict[str, Any]:
     try:
         tree = json.loads(value.decode(), parse_constant=_NoNumber, parse_int=_integer)
     except UnicodeDecodeError as error:
-        raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from error
+        raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from None
     except json.JSONDecodeError as error:
-        raise WireError("not-json", f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.") from error
+        raise WireError("not-json", f"The record is not JSON: {_hint(error)}; write one JSON object per line, in UTF-8.") from None
     if not isinstance(tree, dict):
         raise WireError(
             "not-object", f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one JSON object per line."
@@ -95,11 +107,12 @@ def _hint(error: json.JSONDecodeError) -> str:
     return f"{error.msg.removesuffix(' at')} (character {error.pos})"
 
 
-def _unexplained(tree: dict[str, Any], said: Exception) -> WireError:
+def _unexplained(tree: dict[str, Any], said: str) -> WireError:
     """The decoder refused what fits the contract: a number nobody can hold where anything may stand, or a key that is there twice."""
-    for steps, leaf in _leaves(tree):
+    for steps, leaf, _ in _leaves(tree):
         if isinstance(leaf, float) and not math.isfinite(leaf):
             return _out_of_range(_path(steps), leaf)
+    said = said if len(said) <= _SAID else f"{said[:_SAID]}…"
     return WireError("not-json", f"The record is not JSON as its contract means it ({said}); write every key of an object once.")
 
 
@@ -108,16 +121,13 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < 400 else float(digits)
 
 
-def _check_envelope(tree: dict[str, Any], contract: Contract) -> None:
-    """What JSON cannot hold, version, kind: in this order, so that a record of a later version is not blamed for its fields."""
-    for steps, leaf in _leaves(tree):
+def _check_characters(tree: dict[str, Any]) -> None:
+    """What JSON cannot hold; before the version, so that a record of a later version is not blamed for its fields."""
+    for steps, leaf, halved in _leaves(tree):
         if isinstance(leaf, _NoNumber):
             raise WireError("not-finite", f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record out or send a figure.")
-        if any(isinstance(part, str) and _HALF_A_CHARACTER.search(part) for part in (*steps, leaf)):
+        if halved or (isinstance(leaf, str) and _HALF_A_CHARACTER.search(leaf)):
             raise WireError("not-utf8", f"{_path(steps)} holds half of a surrogate pair; write whole characters.")
-    _check_version(tree)
-    if isinstance(contract, Mapping):
-        _check_kind(tree, contract)
 
 
 def _check_version(tree: dict[str, Any]) -> None:
@@ -143,23 +153,34 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
         )
 
 
-def _leaves(tree: Any) -> list[tuple[_Steps, Any]]:
-    """Everything with nothing inside it (empty arrays and objects too), with its place, in reading order; without recursion."""
-    found: list[tuple[_Steps, Any]] = []
-    waiting: list[tuple[_Steps, Any]] = [((), tree)]
+def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
+    """Everything with nothing inside it (empty arrays and objects too), in reading order; without recursion.
+
+    With it its place, which is good until the next one is asked for, and whether a key that was new on the way holds half a character.
+    """
+    steps: list[str | int] = []
+    waiting: list[Iterator[tuple[Any, Any]]] = [iter([("", tree)])]
+    halved = False
     while waiting:
-        steps, node = waiting.pop()
-        if isinstance(node, dict) and node:
-            waiting.extend(((*steps, key), child) for key, child in reversed(node.items()))
-        elif isinstance(node, list) and node:
-            waiting.extend(((*steps, index), node[index]) for index in reversed(range(len(node))))
+        for step, node in waiting[-1]:
+            if len(waiting) > 1:
+                steps.append(step)
+                halved = halved or (isinstance(step, str) and not step.isascii() and _HALF_A_CHARACTER.search(step) is not None)
+            if isinstance(node, (dict, list)) and node:
+                waiting.append(iter(node.items() if isinstance(node, dict) else enumerate(node)))
+                break
+            yield steps, node, halved
+            halved = False
+            del steps[-1:]
         else:
-            found.append((steps, node))
-    return found
+            waiting.pop()
+            del steps[-1:]
 
 
 def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
     """Raises the first complaint about a field; where the decoder says only "some entry of this object", finds out which."""
+    if isinstance(tree.get(_OPEN.get(expected, "")), dict):
+        tree = tree | {_OPEN[expected]: {}}
     message = _refusal(tree, expected)
     if message is None:
         return
@@ -180,13 +201,20 @@ def _refusal(tree: dict[str, Any], expected: type[Any]) -> str | None:
 
 
 def _first_refused(tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str) -> tuple[str, str]:
-    """The key of the entry that is at fault, and what the decoder says about it alone; `tree` keeps only that entry."""
+    """The key of the entry that is at fault, and what the decoder says about it alone; `tree` keeps only that entry.
+
+    The first entries that are refused together are found by halving, so that it takes few looks however many there are.
+    """
     holder, above = _at(tree, steps), _at(tree, steps[:-1])
-    for key, entry in holder.items():
-        above[steps[-1]] = {key: entry}
-        if (alone := _refusal(tree, expected)) is not None:
-            return key, alone
-    return "...", message
+    entries = list(holder.items())
+
+    def refusal(some: Sequence[tuple[str, Any]]) -> str | None:
+        above[steps[-1]] = dict(some)
+        said = _refusal(tree, expected)
+        return said if said is not None and _steps(said)[: len(steps) + 1] == (*steps, "...") else None
+
+    first = bisect_left(range(1, len(entries)), True, key=lambda count: refusal(entries[:count]) is not None)
+    return entries[first][0], refusal([entries[first]]) or message
 
 
 def _judge(tree: dict[str, Any], steps: _Steps, message: str) -> WireError:
@@ -253,6 +281,8 @@ def _at(tree: Any, steps: _Steps) -> Any:
 
 
 def _path(steps: _Steps) -> str:
+    if len(steps) > 2 * _SHOWN_STEPS:
+        return f"{_path(steps[:_SHOWN_STEPS])}…{_path(steps[-_SHOWN_STEPS:])[1:]}"
     return "$" + "".join(_step(step) for step in steps)
 
 

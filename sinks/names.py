@@ -39,10 +39,14 @@ def _is_range(text: str) -> bool:
     return match is not None and int(match[1], 16) < int(match[2], 16)
 
 
-@lru_cache(maxsize=2**14)
 def is_broker(name: str) -> bool:
     """Whether the name reads host:port; the host may be written in any script."""
-    return len(name) <= LONGEST_NAME and _BROKER.fullmatch(name) is not None
+    return len(name) <= LONGEST_NAME and _is_host_and_port(name)
+
+
+@lru_cache(maxsize=2**14)
+def _is_host_and_port(name: str) -> bool:
+    return _BROKER.fullmatch(name) is not None
 
 
 def check_bundles(names: Iterable[str], place: str) -> None:

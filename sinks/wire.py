@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
-from sinks.complaints import Contract, complaint, too_deep
+from sinks.complaints import Contract, complaint
 from sinks.contracts.commands import CommandRecord
 from sinks.contracts.outcomes import OutcomeRecord
 from sinks.contracts.rejected import RejectedRecord
@@ -27,6 +25,7 @@ from sinks.encoding import (
 from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
 from sinks.names import check_broker, check_bundles, check_cluster, is_cluster
 from sinks.origin import origin_size
+from sinks.shape import check_shape
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 
@@ -50,15 +49,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-#: Deeper than this no contract goes. The limit must not depend on how deep the caller's own stack is, as Python's does.
-_DEEPEST = 400
-#: The last one may be unended: without that, looking for its end again and again would take forever.
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEPS = np.zeros(256, dtype=np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
 
 
 class _ClusterOnly(msgspec.Struct):
@@ -85,11 +75,10 @@ def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> 
 
 def cluster_of(value: bytes) -> str:
     """The cluster a record names, if that much of it can be read; otherwise an empty string. For keys of rejected rows."""
-    if _nests_too_deep(value):
-        return ""
     try:
+        check_shape(value)
         name = _CLUSTER.decode(value).cluster
-    except (ValueError, RecursionError):
+    except (WireError, ValueError, RecursionError):
         return ""
     return name if is_cluster(name) else ""
 
@@ -126,24 +115,11 @@ def decode_rejected(value: bytes) -> RejectedRecord:
 
 
 def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:
-    if _nests_too_deep(value):
-        raise too_deep()
+    check_shape(value)
     try:
         if not value.isascii():
             value.decode()  # the decoder looks only into strings that it keeps
         return decoder.decode(value)
     except (ValueError, RecursionError) as error:
-        raise complaint(value, contract, error) from error
-
-
-def _nests_too_deep(value: bytes) -> bool:
-    """Cheap for ordinary records: only one with hundreds of brackets is looked at more closely."""
-    if value.count(b"{") + value.count(b"[") <= _DEEPEST:
-        return False
-    return _depth(value) > _DEEPEST and _depth(_STRINGS.sub(b"", value)) > _DEEPEST
-
-
-def _depth(value: bytes) -> int:
-    """How deep brackets nest, those in strings included."""
-    brackets = np.frombuffer(value.translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    return int(np.cumsum(_STEPS[brackets], dtype=np.int64).max(initial=0))
+        # The decoder's own error stays behind: Python's errors hold the whole record.
+        raise complaint(value, contract, str(error)) from None

@@ -1,0 +1,157 @@
+"""Records made to cost their reader memory or time: deep, wide, long, full of keys, numbers or escapes; refused in many ways.
+
+A hostile record is a legal load report with one costly value, and one fault that makes the decoder refuse it. Both are drawn by a seeded
+generator; the fault is before or behind the value, so that the reader meets it early or late.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+from tests.telemetry_lines import bundle, line, load_report
+
+Costly = Callable[[int], bytes]
+
+
+def _wide(item: bytes) -> Costly:
+    return lambda size: b"[" + b",".join([item] * max(1, size // (len(item) + 1))) + b"]"
+
+
+def _deep_and_wide(size: int) -> bytes:
+    """A comb: arrays in arrays, and as many leaves at the deepest place as fit."""
+    levels = 380
+    return b'{"a":[' * (levels // 2) + b",".join([b"0"] * max(1, (size - 5 * levels) // 2)) + b"]}" * (levels // 2)
+
+
+def _towers(size: int) -> bytes:
+    tower = b"[" * 380 + b"]" * 380
+    return _wide(tower)(size)
+
+
+def _distinct(size: int, more: int) -> range:
+    """As many numbers as fit when each takes its hexadecimal digits and `more` bytes."""
+    return range(max(1, size // (len(f"{size // 8:x}") + more)))
+
+
+def _distinct_keys(size: int) -> bytes:
+    return b"{" + b",".join(b'"%x":0' % number for number in _distinct(size, 5)) + b"}"
+
+
+def _distinct_strings(size: int) -> bytes:
+    return b"[" + b",".join(b'"%x"' % number for number in _distinct(size, 3)) + b"]"
+
+
+def _one_string(size: int) -> bytes:
+    return b'"' + b"x" * size + b'"'
+
+
+def _wide_character(size: int) -> bytes:
+    """One character beyond 16 bits makes Python keep four bytes for each of the others."""
+    return '"😀'.encode() + b"x" * size + b'"'
+
+
+def _escapes(size: int) -> bytes:
+    return b'"' + b'\\\\\\"\\u0041' * (size // 10) + b'"'
+
+
+def _json_in_json(size: int) -> bytes:
+    return b'"' + b'{\\"a\\":[' * (size // 9) + b'"'
+
+
+def _brackets_in_strings(size: int) -> bytes:
+    return b'"' + b"[{" * (size // 2) + b'"'
+
+
+def _long_key(size: int) -> bytes:
+    return b'{"' + b"k" * size + b'":0}'
+
+
+def _repeated_keys(size: int) -> bytes:
+    return b"{" + b",".join([b'"a":[]'] * max(1, size // 7)) + b"}"
+
+
+def _huge_number(size: int) -> bytes:
+    return b"9" * size
+
+
+def _huge_numbers(size: int) -> bytes:
+    return b"[" + b",".join([b"7" * 4_000] * max(1, size // 4_001)) + b"]"
+
+
+def _long_fraction(size: int) -> bytes:
+    return b"0." + b"3" * size
+
+
+#: By name: a value of about `size` bytes.
+COSTLY: Mapping[str, Costly] = {
+    "deep-and-wide": _deep_and_wide,
+    "towers": _towers,
+    "empty-arrays": _wide(b"[]"),
+    "empty-objects": _wide(b"{}"),
+    "small-arrays": _wide(b"[0]"),
+    "small-objects": _wide(b'{"a":0}'),
+    "numbers": _wide(b"300"),
+    "fractions": _wide(b"1.5"),
+    "short-strings": _distinct_strings,
+    "distinct-keys": _distinct_keys,
+    "repeated-keys": _repeated_keys,
+    "long-string": _one_string,
+    "wide-character": _wide_character,
+    "short-wide-strings": _wide('"😀"'.encode()),
+    "escapes": _escapes,
+    "json-in-json": _json_in_json,
+    "brackets-in-strings": _brackets_in_strings,
+    "long-key": _long_key,
+    "huge-number": _huge_number,
+    "huge-numbers": _huge_numbers,
+    "long-fraction": _long_fraction,
+}
+
+#: By name: what is wrong with the record; a field to replace in the envelope, or bytes to put at its end.
+_FIELDS: Mapping[str, tuple[bytes, bytes]] = {
+    "no-kind": (b'"kind":"load-report",', b""),
+    "unknown-kind": (b'"kind":"load-report"', b'"kind":"hostile"'),
+    "later-version": (b'"v":1', b'"v":99'),
+    "no-broker": (b'"broker":"b1:8080",', b""),
+    "wrong-figure": (b'"usage":50.0', b'"usage":"high"'),
+    "not-finite": (b'"usage":50.0', b'"usage":NaN'),
+    "wrong-bundle": (bundle(1).encode(), b"nowhere"),
+}
+_ENDS: Mapping[str, bytes] = {"torn": b"", "half-a-character": b',"end":"\\ud800"}', "infinite-end": b',"end":-Infinity}', "glued": b"}}"}
+FAULTS = (*_FIELDS, *_ENDS)
+
+
+def hostile(kind: str, fault: str, size: int, *, first: bool = False) -> bytes:
+    """A record that the decoder refuses; `first`: the costly value is in front of what is wrong."""
+    legal, more = load_report(), b'"more":' + COSTLY[kind](size)
+    if fault in _FIELDS:
+        legal, end = legal.replace(*_FIELDS[fault], 1), b"}"
+    else:
+        end = _ENDS[fault]
+    return b"{" + more + b"," + legal[1:-1] + end if first else legal[:-1] + b"," + more + end
+
+
+def costly_policies(kind: str, size: int) -> bytes:
+    """A policies record that the decoder accepts, unless it is too crowded."""
+    return line("policies", report={"x": None})[:-6] + b":".join([b"", COSTLY[kind](size)]) + b"}}"
+
+
+def costly_sweep(kind: str, size: int) -> bytes:
+    """A sweep whose missing brokers are anything."""
+    return line("sweep", sweep=1, brokers=[])[:-1] + b',"missing":' + COSTLY[kind](size) + b"}"
+
+
+def costly_command(kind: str, size: int) -> bytes:
+    """A record for the control topic that is no command, its limits anything."""
+    return b'{"v":1,"id":"x","limits":' + COSTLY[kind](size) + b',"cluster":"c"}'
+
+
+def hostile_records(count: int, seed: int, largest: int = 8 * 2**20 - 2_000) -> Iterator[tuple[str, bytes]]:
+    """`count` records, each kind and fault in turn; most have some kilobytes, one of a hundred has up to `largest` bytes."""
+    rng = random.Random(seed)
+    kinds = list(COSTLY)
+    for number in range(count):
+        size = largest if number % 400 == 399 else int(10 ** rng.uniform(2, 6 if number % 20 == 19 else 4.5))
+        kind, fault = kinds[number % len(kinds)], rng.choice(FAULTS)
+        yield f"{kind}/{fault}", hostile(kind, fault, min(size, largest), first=rng.random() < 0.5)

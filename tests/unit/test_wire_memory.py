@@ -1,0 +1,79 @@
+"""A record costs memory in proportion to its size, whatever is in it: at most 20 times its bytes, and 20 MB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sinks.wire import decode
+from strategies.errors import WireError
+from strategies.model import Policies
+from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
+from tests.telemetry_lines import bundle, bundle_stats, changed, load_report
+
+_PROJECT = Path(__file__).parents[2]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def check_peaks(size: int, *faults: str) -> None:
+    program = [sys.executable, "-m", "tests.unit.record_peaks", str(size), *faults]
+    ran = subprocess.run(program, cwd=_PROJECT, capture_output=True, text=True, timeout=3_000, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    peaks = {name: (int(record), int(peak)) for name, record, peak in map(str.split, ran.stdout.splitlines())}
+    assert len(peaks) == len(COSTLY) * (len(faults) + 3)
+    assert {name: found for name, found in peaks.items() if found[1] > 20 * found[0] + 20 * 10**6} == {}
+
+
+@linux
+def test_no_record_of_half_a_megabyte_costs_more_than_its_size_allows() -> None:
+    check_peaks(2**19, "half-a-character")
+
+
+@linux
+@pytest.mark.slow
+def test_no_record_of_any_size_costs_more_than_its_size_allows() -> None:
+    check_peaks(8 * 2**20 - 2_000, *FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_hostile_record_is_refused_with_a_short_sentence(fault: str) -> None:
+    for kind in COSTLY:
+        for first in (True, False):
+            with pytest.raises(WireError) as refused:
+                decode(hostile(kind, fault, 3_000, first=first), b"")
+            assert len(refused.value.text) < 2_000, kind
+
+
+def test_records_are_the_same_for_the_same_seed() -> None:
+    assert list(hostile_records(40, 7)) == list(hostile_records(40, 7))
+
+
+def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
+    with pytest.raises(WireError, match=r"has 40003 arrays and objects, more than the 20000") as refused:
+        decode(costly_policies("empty-arrays", 3 * 40_000), b"")
+    assert refused.value.code == "too-crowded"
+
+
+def test_brackets_in_strings_are_no_arrays() -> None:
+    assert isinstance(decode(costly_policies("brackets-in-strings", 2**20), b""), Policies)
+
+
+def test_the_largest_report_is_not_too_crowded() -> None:
+    loads = {f"t/ns-{number}/0x00000000_0x10000000": 1.0 for number in range(30_000)}
+    decode(load_report(loads=loads), b"")
+
+
+def test_the_entry_at_fault_is_found_among_very_many() -> None:
+    stats = {f"t/ns-{number}/0x00000000_0x10000000": bundle_stats(1.0) for number in range(20_000)}
+    wrong = stats | {bundle(7): bundle_stats(1.0) | {"msgRateIn": "many"}, bundle(8): 5}
+    with pytest.raises(WireError, match=r'lastStats\["t/ns/0x07000000_0x08000000"\]\.msgRateIn is a string'):
+        decode(changed(load_report(), "report", "lastStats", to=wrong), b"")
+
+
+def test_an_entry_is_not_blamed_for_what_stands_behind_it() -> None:
+    record = changed(load_report(), "report", "lastStats", bundle(1), "topics", to=True)
+    with pytest.raises(WireError, match=r'lastStats\["t/ns/0x01000000_0x02000000"\]\.topics is true or false'):
+        decode(changed(record, "report", "bundles", to=5), b"")
