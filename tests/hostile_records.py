@@ -134,7 +134,7 @@ def hostile(kind: str, fault: str, size: int, *, first: bool = False) -> bytes:
 
 def costly_policies(kind: str, size: int) -> bytes:
     """A policies record that the decoder accepts, unless it is too crowded."""
-    return line("policies", report={"x": None})[:-6] + b":".join([b"", COSTLY[kind](size)]) + b"}}"
+    return line("policies", report={"x": None})[: -len("null}}")] + COSTLY[kind](size) + b"}}"
 
 
 def costly_sweep(kind: str, size: int) -> bytes:
