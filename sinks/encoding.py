@@ -18,6 +18,8 @@ from strategies.errors import ContractError, WireError
 from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip, Spread
 
 _ENCODER = msgspec.json.Encoder()
+#: Of a rejected record's original. In base64 it fits into 1 MB, which every topic takes as it is by default (Kafka 1 MB, Pulsar 5 MiB).
+LARGEST_ORIGINAL = 512 * 2**10
 
 
 def encode_command(command: Command) -> bytes:
@@ -93,9 +95,9 @@ def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
         cluster=cluster or None,
         code=error.code,
         text=error.text,
-        original=origin.value,
+        original=origin.value[:LARGEST_ORIGINAL],
         size=origin.size,
-        truncated=origin.truncated,
+        truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
     )
     return _ENCODER.encode(record)
 

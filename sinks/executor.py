@@ -44,6 +44,8 @@ from strategies.model import Command, Outcome, OutcomeStatus
 #: How long a verdict is remembered; commands live for minutes.
 _REMEMBER_MS = 7 * 86_400_000
 _POLL_S = 0.5
+#: Characters of an outcome's reason, which may quote what brokers and policies say.
+_LONGEST_REASON = 2_000
 
 
 @dataclass(frozen=True)
@@ -244,9 +246,8 @@ class Executor:
 
     def _decided(self, received: Received, command: CommandRecord, effect: Effect, before: str | None, took_ms: int) -> Outcome:
         now_ms = self._clock_ms()
-        outcome = Outcome(
-            command.id, command.cluster, command.bundle, effect.status, effect.reason, before, effect.owner_after, took_ms, now_ms
-        )
+        reason = effect.reason and effect.reason[:_LONGEST_REASON]
+        outcome = Outcome(command.id, command.cluster, command.bundle, effect.status, reason, before, effect.owner_after, took_ms, now_ms)
         self._journal.decide(received, effect.status, encode_outcome(outcome), now_ms)
         return outcome
 

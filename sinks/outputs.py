@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sinks.encoding import encode_command, encode_rejected, encode_round
+from sinks.encoding import encode_command, encode_rejected
+from sinks.fitting import encode_fitting
 from sinks.origin import unpack_origin
 from sinks.signing import SigningKey
 from strategies.errors import WireError
@@ -27,7 +28,7 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
         record = encode_command(event)
         return OutputRow("commands", event.cluster, record if key is None else key.sign(record))
     if isinstance(event, Round):
-        return OutputRow("rounds", event.cluster, encode_round(event))
+        return OutputRow("rounds", event.cluster, encode_fitting(event))
     return rejected_row(WireError(event.code, event.text), event.record.origin, event.record.cluster)
 
 

@@ -24,6 +24,7 @@ from strategies.model import ClusterView, Command, Decision, Memory, Round, Scal
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
+from strategies.round_size import bounded
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
@@ -92,7 +93,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
         spread_after=spread(list(usage_after.values())),
         throughput_spread=spread([broker.figures.traffic.msg_throughput for broker in view.brokers]),
         commands=tuple(command.id for command in commands),
-        skips=(*screened.skips, *shedding.skips, *leaving.skips, *splits.skips),
+        skips=bounded((*screened.skips, *shedding.skips, *leaving.skips, *splits.skips), given.cluster, len(given.brokers)),
         digest=_digest(given),
         version=rules.version,
     )

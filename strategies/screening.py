@@ -19,6 +19,11 @@ from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
 
+#: Characters of what a collector says about a broker that did not answer.
+_LONGEST_REASON = 300
+#: Snapshots of policies up to this many characters are remembered side by side, larger ones one at a time: each costs its size many times.
+_SMALL_SNAPSHOT = 2**16
+
 
 @dataclass(frozen=True, slots=True)
 class Screened:
@@ -46,7 +51,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
             stale[broker.broker] = _wrong_clock(lead, few)
             wrong.append(_clock_skip(broker.broker, lead, few))
         elif age > rules.round.stale_after_ms:
-            why = given.missing.get(broker.broker)
+            why = given.missing.get(broker.broker, "")[:_LONGEST_REASON]
             limit = f"round.stale_after_ms = {rules.round.stale_after_ms}"
             stale[broker.broker] = f"newest report is {age / 1000:.0f} s old, {limit}" + (f" ({why})" if why else "")
             if stray is not None:
@@ -81,7 +86,8 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
 
 def policies_of(given: RoundInput) -> PoliciesView:
     """The cluster's policies; the same text is read once."""
-    return _read(given.policies)
+    small = given.policies is None or len(given.policies) <= _SMALL_SNAPSHOT
+    return _read(given.policies) if small else _read_large(given.policies)
 
 
 def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
@@ -134,9 +140,8 @@ def _departed(gone: Departed, topics: int) -> Averages:
     return Averages((row[0], row[1], row[2], row[3]), (row[4], row[5], row[6], row[7]), int(row[8]), int(row[9]), topics)
 
 
-@lru_cache(maxsize=64)
-def _read(snapshot: str | None) -> PoliciesView:
-    return read_policies(snapshot)
+_read = lru_cache(maxsize=64)(read_policies)
+_read_large = lru_cache(maxsize=1)(read_policies)
 
 
 def _read_table(given: RoundInput, broker: str) -> BundleLoads:

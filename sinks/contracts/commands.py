@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.contracts.fields import Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+from sinks.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
 
 
 class Reason(Struct, frozen=True):
@@ -30,7 +30,7 @@ class CommandRecord(Struct, frozen=True):
     """One instruction. It may be published more than once: every publication carries the same `id`."""
 
     v: Version
-    id: Annotated[str, Meta(min_length=1, description="derived from content: equal commands have equal ids")]
+    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="derived from content: equal commands have equal ids")]
     cluster: Cluster
     round: Annotated[Count, Meta(description="the round that decided it")]
     epoch: Annotated[Count, Meta(description="executors refuse an older epoch than the newest they have seen")]

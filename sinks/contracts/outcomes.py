@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sinks.contracts.fields import Broker, Bundle, Cluster, Duration, Milliseconds, Version
+from sinks.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Duration, Milliseconds, Version
 
 
 class OutcomeRecord(Struct, frozen=True):
     """An executor's answer to one command."""
 
     v: Version
-    command_id: Annotated[str, Meta(min_length=1)]
+    command_id: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
     cluster: Cluster
     bundle: Bundle
     status: Literal["applied", "already-done", "refused", "failed", "expired", "dry-run"]

@@ -7,7 +7,8 @@ The snapshot is JSON, each part as Pulsar's admin API gives it:
      "brokers": {broker: {"version": …, "load_manager": …, "persistent": true, "non_persistent": true, "draining": false}}}
 
 Every part may be missing. `isolation` may also be an object of policies by name; the first one that fits governs, so its order counts.
-What cannot be read becomes a complaint and, for isolation, a policy with a fault: nobody knows whom it protects.
+What cannot be read becomes a complaint and, for isolation, a policy with a fault: nobody knows whom it protects. The first complaints are
+spelled out, the others counted, because every round repeats them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from strategies.filters.java_regex import PatternError, compile_java
+from strategies.filters.java_regex import JavaPattern, PatternError, compile_java
+
+#: Complaints that are spelled out; of those, and of names in them, this many characters.
+_SPELLED_OUT, _LONGEST = 10, 300
+#: Patterns of all isolation policies together; every broker is held against each.
+_MOST_PATTERNS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +35,9 @@ class IsolationPolicy:
     """
 
     name: str
-    namespaces: tuple[re.Pattern[str], ...] = ()
-    primary: tuple[re.Pattern[str], ...] = ()
-    secondary: tuple[re.Pattern[str], ...] = ()
+    namespaces: tuple[JavaPattern, ...] = ()
+    primary: tuple[JavaPattern, ...] = ()
+    secondary: tuple[JavaPattern, ...] = ()
     min_limit: int = 0
     fault: str | None = None
 
@@ -51,7 +57,7 @@ class BrokerFacts:
 class PoliciesView:
     """All policies. `groups`: namespace → anti-affinity group; `domains`: broker → failure domain; `topics`: bundle → topic count.
 
-    `complaints`: one sentence per part that could not be read, each starting with its place in the snapshot.
+    `complaints`: one sentence per part that could not be read, each starting with its place in the snapshot; at most eleven, see above.
     """
 
     isolation: tuple[IsolationPolicy, ...] = ()
@@ -79,19 +85,20 @@ def read_policies(snapshot: str | None) -> PoliciesView:
         domains=_domains(reader, tree.get("failure_domains")),
         topics=dict(_topics(reader, tree.get("topic_counts"))),
         brokers=dict(_brokers(reader, tree.get("brokers"))),
-        complaints=tuple(reader.complaints),
+        complaints=reader.said(),
     )
 
 
 def isolation_policy(name: str, tree: object) -> IsolationPolicy:
     """One isolation policy in the form of the admin API. Never raises: a policy that cannot be followed has a fault."""
+    name = _short(name)
     if not isinstance(tree, dict):
         return IsolationPolicy(name, fault=f"it must be an object, got {_shown(tree)}")
     try:
         namespaces, primary, secondary = (_patterns(tree, key) for key in ("namespaces", "primary", "secondary"))
         return IsolationPolicy(name, namespaces, primary, secondary, _min_limit(tree.get("auto_failover_policy")))
     except _Fault as error:
-        return IsolationPolicy(name, fault=str(error))
+        return IsolationPolicy(name, fault=_short(str(error)))
 
 
 class _Fault(Exception):
@@ -103,9 +110,17 @@ class _Reader:
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
+        self.more = 0
 
     def complain(self, place: str, sentence: str) -> None:
-        self.complaints.append(f"policies.{place}: {sentence}")
+        if len(self.complaints) < _SPELLED_OUT:
+            self.complaints.append(f"policies.{_short(place)}: {_short(sentence)}")
+        else:
+            self.more += 1
+
+    def said(self) -> tuple[str, ...]:
+        """The first complaints, and how many more there are."""
+        return (*self.complaints, *([f"policies: {self.more} more parts cannot be read"] if self.more else []))
 
     def entries(self, place: str, part: object) -> Iterator[tuple[str, Any]]:
         """The entries of an object; nothing, and a complaint, for anything else."""
@@ -125,11 +140,17 @@ def _isolation(reader: _Reader, part: object) -> Iterator[IsolationPolicy]:
         reader.complain("isolation", sentence)
         yield IsolationPolicy("*", fault=sentence)
         return
+    patterns = 0
     for name, tree in _named(part):
         policy = isolation_policy(name, tree)
+        patterns += len(policy.namespaces) + len(policy.primary) + len(policy.secondary)
+        if patterns > _MOST_PATTERNS:
+            policy = IsolationPolicy("*", fault=f"all policies together have more than {_MOST_PATTERNS} patterns")
         if policy.fault is not None:
             reader.complain(f"isolation.{name}", policy.fault)
         yield policy
+        if patterns > _MOST_PATTERNS:
+            return
 
 
 def _named(part: dict[str, Any] | list[Any] | None) -> Iterator[tuple[str, object]]:
@@ -141,10 +162,12 @@ def _named(part: dict[str, Any] | list[Any] | None) -> Iterator[tuple[str, objec
         yield (name if isinstance(name, str) else f"[{position}]"), tree
 
 
-def _patterns(tree: Mapping[str, object], key: str) -> tuple[re.Pattern[str], ...]:
+def _patterns(tree: Mapping[str, object], key: str) -> tuple[JavaPattern, ...]:
     texts = tree.get(key)
     if not isinstance(texts, list):
         raise _Fault(f"{key} must be a list of regular expressions, got {_shown(texts)}")
+    if len(texts) > _MOST_PATTERNS:
+        raise _Fault(f"{key} holds {len(texts)} patterns, more than {_MOST_PATTERNS}")
     found = []
     for text in texts:
         if not isinstance(text, str):
@@ -216,6 +239,10 @@ def _brokers(reader: _Reader, part: object) -> Iterator[tuple[str, BrokerFacts]]
                 kind = "a text" if wanted is str else "true or false"
                 reader.complain(f"brokers.{broker}.{key}", f"must be {kind}, got {_shown(value)}")
         yield broker, BrokerFacts(**known)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _shown(value: object) -> str:
