@@ -24,6 +24,8 @@ from strategies.packing import figures_from_list
 _REPORT, _SWEEP, _OTHER, _REJECTED = range(len(KINDS))
 #: Where the optional figures begin, and which ones are whole numbers.
 _OPTIONAL, _COUNT = 15, 14
+#: Of a row group; `rebalancer convert` stays far below.
+_MOST_ROWS, _LARGEST_COLUMN = 65_536, 256 * 2**20
 
 
 class Column(Protocol):
@@ -38,12 +40,25 @@ class _Handle:
 
     def __init__(self, path: Path) -> None:
         _, parquet = pyarrow_and_parquet()
-        self._file = parquet.ParquetFile(path, read_dictionary=list(REPEATED))
+        # Originals as well: a value that a few bytes repeat thousands of times stays one value.
+        self._file = parquet.ParquetFile(path, read_dictionary=[*REPEATED, "original"])
         self._lock = Lock()
 
     @property
     def groups(self) -> int:
         return int(self._file.num_row_groups)
+
+    def check_sizes(self, path: Path) -> None:
+        """Raises SinkError for a row group that would need more memory than any that `rebalancer convert` writes."""
+        for number in range(self.groups):
+            group = self._file.metadata.row_group(number)
+            columns = [group.column(index) for index in range(group.num_columns)]
+            size = max([0, *(max(column.total_uncompressed_size, 8 * column.num_values) for column in columns)])
+            if group.num_rows > _MOST_ROWS or size > _LARGEST_COLUMN:
+                raise SinkError(
+                    f"{path}: row group {number} has {group.num_rows} records and a column of {size >> 20} MiB, more than {_MOST_ROWS} "
+                    f"or {_LARGEST_COLUMN >> 20} MiB; make it with `rebalancer convert` from the JSON Lines."
+                )
 
     def read(self, group: int, columns: Sequence[str]) -> Any:
         """Columns of one row group, by one thread after the other."""
@@ -187,6 +202,7 @@ def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
         file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
+    file.check_sizes(path)
 
     def read(group: int) -> Block:
         block = _block(file, traffic, group)
@@ -252,7 +268,7 @@ def _block(file: _Handle, traffic: _Handle, group: int) -> Block:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split("\n")) if text else ()
 

@@ -17,7 +17,7 @@ from strategies.model import LoadReport, Sweep, TelemetryRecord
 from strategies.packing import figures_to_list
 
 #: A row group ends after so many records or bundles: large enough to read quickly, small enough that a few fit into memory.
-_RECORDS, _BUNDLES = 16_384, 600_000
+_RECORDS, _BUNDLES, _ORIGINALS = 16_384, 600_000, 64 * 2**20
 _NO_FIGURES: list[float | None] = [None] * len(FIGURES)
 
 
@@ -32,7 +32,7 @@ class ColumnarRecording:
         self._pa, self._limits, self._path = pa, limits, path
         self._schema = schema()
         self._rows: list[list[Any]] = []
-        self._bundles = 0
+        self._bundles = self._bytes = 0
         #: Records that could not be decoded.
         self.rejected = 0
         try:
@@ -65,7 +65,8 @@ class ColumnarRecording:
         else:
             kind = "sweep" if isinstance(record, Sweep) else "other"
             self._rows.append([kind, record.cluster, None, record.ts, None, *_NO_FIGURES, None, None, None, value])
-        if len(self._rows) >= _RECORDS or self._bundles >= _BUNDLES:
+        self._bytes += len(self._rows[-1][-1] or b"")
+        if len(self._rows) >= _RECORDS or self._bundles >= _BUNDLES or self._bytes >= _ORIGINALS:
             self._flush()
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ class ColumnarRecording:
             return
         columns = list(zip(*self._rows, strict=True))
         arrays = [self._array(field, column) for field, column in zip(self._schema, columns, strict=True)]
-        self._rows, self._bundles = [], 0
+        self._rows, self._bundles, self._bytes = [], 0, 0
         try:
             self._file.write_table(self._pa.table(arrays, schema=self._schema), row_group_size=_RECORDS)
         except OSError as error:

@@ -16,6 +16,10 @@ import zstandard
 from strategies.errors import SinkError
 
 _BLOCK = 2**18
+#: Compressed bytes that are taken at a time: zstd may make 128 KiB of every 4 bytes, so that these become 16 MiB at most.
+_PIECE = 512
+#: What a frame may ask for (zstd's own default for streams), and what a line may have: more than any topic takes.
+_LARGEST_WINDOW, _LONGEST_LINE = 2**27, 64 * 2**20
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)")}
 
@@ -23,7 +27,7 @@ _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
     """The lines of a recording without their newlines, as they come; "-" is standard input. Raises SinkError, at once if it cannot open."""
     if str(source) == "-":
-        return _lines(stdin or sys.stdin.buffer)
+        return _lines("standard input", stdin or sys.stdin.buffer)
     path = Path(source)
     try:
         stream = path.open("rb")
@@ -94,7 +98,7 @@ def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
     count = 0
     with stream:
         try:
-            for line in _lines(_plain(path, stream)):
+            for line in _lines(str(path), _plain(path, stream)):
                 yield line
                 count += 1
         except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
@@ -124,9 +128,15 @@ def _check_kind(path: Path, begin: bytes) -> None:
             raise SinkError(f"{path} is not compressed with {kind}; give it the ending of what it is, or copy it again.")
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """As soon as each is there; a last line without a newline counts."""
-    while line := stream.readline():
+def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
+    """As soon as each is there; a last line without a newline counts. Raises SinkError for one that is too long, before it is all held."""
+    count = 0
+    while line := stream.readline(_LONGEST_LINE + 1):
+        count += 1
+        if len(line) > _LONGEST_LINE:
+            raise SinkError(
+                f"{name}: line {count} has more than {_LONGEST_LINE >> 20} MiB; a recording holds one telemetry record per line."
+            )
         yield line[:-1] if line.endswith(b"\n") else line
 
 
@@ -135,7 +145,7 @@ class _ZstdStream(io.RawIOBase):
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._frame = _frame()
         self._begun = False
         self._ready = memoryview(b"")
 
@@ -144,7 +154,7 @@ class _ZstdStream(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while not self._ready:
-            block = self._stream.read(_BLOCK)
+            block = self._stream.read(_PIECE)
             if not block:
                 if self._begun and not self._frame.eof:
                     raise EOFError("it ends in the middle of a zstd frame")
@@ -159,8 +169,12 @@ class _ZstdStream(io.RawIOBase):
         out = []
         while block:
             if self._frame.eof:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._frame = _frame()
             self._begun = True
             out.append(self._frame.decompress(block))
             block = self._frame.unused_data if self._frame.eof else b""
         return b"".join(out)
+
+
+def _frame() -> zstandard.ZstdDecompressionObj:
+    return zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()

@@ -6,11 +6,11 @@ the whole namespace and the whole host of a broker, the text before its last col
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies.filters.contract import Refusal, Refused
+from strategies.filters.java_regex import JavaPattern
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
 
 _UNKNOWN = BrokerFacts()
@@ -87,5 +87,5 @@ def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: 
     return refused
 
 
-def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in patterns)
+def _matches(patterns: Sequence[JavaPattern], text: str) -> bool:
+    return any(pattern.matches(text) for pattern in patterns)

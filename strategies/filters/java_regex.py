@@ -3,14 +3,24 @@
 Source of the rule: `java.util.regex.Pattern` of Java 17, without its rarer corners. What Python writes in another way is translated:
 quoting with `\\Q…\\E`, named groups, POSIX classes such as `\\p{Alpha}`, and unions and intersections inside brackets. Classes such as
 `\\d` and `\\w` mean ASCII, as in Java.
+
+Nothing that is compiled here takes long: a pattern with few ways through a name goes to `re`, every other one is matched in linear time
+(`linear_match`) or, where that cannot be, refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
+from strategies.filters.linear_match import Automaton, NotRegularError, parsed, ways
+
+_LONGEST = 4_000
+#: Ways through a name of 512 characters that `re` may try: two repetitions without bounds make that many, in some milliseconds.
+_MOST_WAYS = 2**18 + 2**12
 _PUNCTUATION = r"!-/:-@\[-`{-~"
 #: POSIX classes as the inside of a Python character class.
 _POSIX: Mapping[str, str] = MappingProxyType(
@@ -40,10 +50,27 @@ class PatternError(ValueError):
     """A pattern that Java would refuse, or that cannot be read here."""
 
 
-def compile_java(pattern: str) -> re.Pattern[str]:
-    """The pattern for `fullmatch`. Raises PatternError with half a sentence that says what is wrong."""
+@dataclass(frozen=True, slots=True)
+class JavaPattern:
+    """A pattern that was understood; `matches` says whether it matches the whole of a text, as Java's `Matcher.matches`."""
+
+    pattern: str
+    matches: Callable[[str], bool] = field(compare=False)
+
+
+def compile_java(pattern: str) -> JavaPattern:
+    """Raises PatternError with half a sentence that says what is wrong."""
+    if len(pattern) > _LONGEST:
+        raise PatternError(f"it has {len(pattern)} characters, more than {_LONGEST}")
     try:
-        return re.compile(_Translation(pattern).outside(), re.ASCII)
+        translated = _Translation(pattern).outside()
+        tree = parsed(translated)
+        if ways(tree) <= _MOST_WAYS:
+            compiled = re.compile(translated, re.ASCII)
+            return JavaPattern(pattern, lambda text: compiled.fullmatch(text) is not None)
+        return JavaPattern(pattern, lru_cache(maxsize=1024)(Automaton(tree).matches))
+    except NotRegularError as error:
+        raise PatternError(f"it could take too long: {error}") from error
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"it is no regular expression ({error})") from error
 

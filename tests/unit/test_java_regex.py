@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies.filters.java_regex import PatternError, compile_java
+from strategies.filters.linear_match import Automaton, parsed
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ from strategies.filters.java_regex import PatternError, compile_java
     ],
 )
 def test_a_pattern_matches_as_in_java(pattern: str, text: str, matches: bool) -> None:
-    assert (compile_java(pattern).fullmatch(text) is not None) is matches
+    assert compile_java(pattern).matches(text) is matches
 
 
 @pytest.mark.parametrize("pattern", ["(", "[", "[a", "a\\", r"\y", r"\p{Greek}", r"\pL", "*", r"[\y]", "[z-a]", "(?<a", "[&&]", r"\k"])
@@ -61,4 +63,75 @@ def test_a_pattern_that_cannot_be_read_says_so(pattern: str) -> None:
 @given(st.text(alphabet="ab1.-[]^&\\QEpdw{}()?*+|<>k=: ", max_size=12))
 def test_any_text_is_a_pattern_or_a_complaint(pattern: str) -> None:
     with suppress(PatternError):
-        compile_java(pattern).fullmatch("ab1")
+        compile_java(pattern).matches("ab1")
+
+
+#: Their ways through a name grow exponentially, or by a high power, with the length of the name or of the pattern.
+ENDLESS = [
+    "(a+)+b",
+    "(a*)*b",
+    "(a|a)*b",
+    "(a|aa)+b",
+    "([a-z]+)*@",
+    "(.*a){20}b",
+    "(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)b",
+    ".*a.*a.*a.*a.*a.*b",
+    "a?" * 30 + "a" * 30 + "b",
+    "(a|a)" * 40 + "b",
+    "(?i)((A|a)+)+b",
+    "((a+)+)+$b",
+    "((a{0,9}){0,9}){0,9}b",
+]
+
+
+@pytest.mark.parametrize("pattern", ENDLESS)
+def test_a_pattern_that_would_take_forever_is_matched_in_linear_time(pattern: str) -> None:
+    matches = compile_java(pattern).matches
+    assert not matches("a" * 200)
+    assert not matches("a" * 512)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("(a+)+b", "aaab", True),
+        ("([a-z&&[^aeiou]]+-?)*([^a[bc]]|x)+", "xyz-d", True),
+        ("([a-z&&[^aeiou]]+-?)*([^a[bc]]|x)+", "xyz-b", False),
+        ("([a-z&&[^aeiou]]+-?)*([^a[bc]]|x)+", "xyz-a", False),
+        (".*-a.*-b.*-c.*", "x-a1-b2-c3", True),
+        (".*-a.*-b.*-c.*", "x-a1-c2-b3", False),
+        ("([a-z]+-)*[0-9]+", "broker-eu-17", True),
+        ("([a-z]+-)*[0-9]+", "broker-eu-", False),
+        (r"(\w+\.)*example\.com", "b1.eu.example.com", True),
+        (r"(?i)(B|b|c)*(\d|x)*[^q-z]+", "bBCx1A", True),
+        (r"(?i)(B|b|c)*(\d|x)*[^q-z]+", "bBCx1Q", False),
+        (r"(\D\S\W?)*(a|b)*^$", "", True),
+        (r"(ab|\b)*(c|\B)*", "abcc", True),
+        (r"(a{2,3}|b)*(a|c){2}", "aabaaaca", True),
+        (r"(a{2,3}|b)*(a|c){2}", "bac", True),
+        (r"(a{2,3}|b)*(a|c){2}", "bab", False),
+    ],
+)
+def test_patterns_with_many_ways_mean_what_they_mean_in_java(pattern: str, text: str, matches: bool) -> None:
+    assert compile_java(pattern).matches(text) is matches
+
+
+@pytest.mark.parametrize("pattern", ["(?=(a+)+b).*", r"(a+)+(b)\2", "(a+)+(?<!x)b", "(a+)+b++", "((a{99}){99}){99}b|(a|a)*c", "x" * 5_000])
+def test_a_pattern_that_could_take_too_long_and_is_not_regular_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match=r"could take too long|more than 4000"):
+        compile_java(pattern)
+
+
+@settings(deadline=None)
+@given(
+    st.from_regex(r"(\(?([ab.]|\[ab\]|\[\^a\]|\\w|\\b|\^|\$)[*+?]?\)?[*+?]?\|?){1,5}", fullmatch=True), st.text(alphabet="ab1-", max_size=7)
+)
+def test_the_automaton_agrees_with_the_engine_of_python(pattern: str, text: str) -> None:
+    try:
+        expected = re.compile(pattern, re.ASCII).fullmatch(text) is not None
+        found = Automaton(parsed(pattern)).matches(text)
+    except ValueError:  # no pattern, or a possessive one
+        return
+    except re.error:
+        return
+    assert found is expected

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import subprocess
+import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from hypothesis import strategies as st
 from sinks.recording import open_recording, write_recording
 from strategies.errors import SinkError
 
+PROJECT = Path(__file__).parents[2]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ENDINGS = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
 LINES = [b'{"n":1}', b"", "größe".encode(), b"x" * 1_000_000, b"\r"]
 
@@ -118,3 +123,53 @@ def test_a_line_from_a_pipe_is_there_as_soon_as_it_was_written() -> None:
             thread.start()
             thread.join(300)
             assert got == [line]
+
+
+def line_error(path: Path) -> str:
+    with pytest.raises(SinkError) as refused:
+        for _ in open_recording(path):
+            pass
+    return str(refused.value)
+
+
+def bomb(kind: str, mebibytes: int) -> bytes:
+    """A line, and one that is very long and compresses to next to nothing."""
+    blocks = [b'{"v":1}\n', *[bytes(2**20)] * mebibytes]
+    if kind == "zst":
+        packer = zstandard.ZstdCompressor().compressobj()
+        return b"".join([*map(packer.compress, blocks), packer.flush()])
+    gz = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return b"".join([*map(gz.compress, blocks), gz.flush()])
+
+
+_READ = """
+import sys
+from pathlib import Path
+from sinks.recording import open_recording
+from strategies.errors import SinkError
+try:
+    for _ in open_recording(Path(sys.argv[1])):
+        pass
+except SinkError as error:
+    print(error)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+
+
+@linux
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"bomb.jsonl.{kind}"
+    path.write_bytes(bomb(kind, 1_000))
+    ran = subprocess.run([sys.executable, "-c", _READ, path], cwd=PROJECT, capture_output=True, text=True, check=True, timeout=300)
+    said, peak_kb = ran.stdout.splitlines()
+    assert said == f"{path}: line 2 has more than 64 MiB; a recording holds one telemetry record per line."
+    assert int(peak_kb) * 1024 < 300 * 2**20
+
+
+def test_a_frame_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "window.jsonl.zst"
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True)
+    with path.open("wb") as file, zstandard.ZstdCompressor(compression_params=parameters).stream_writer(file) as writer:
+        writer.write(b'{"v":1}\n')
+    assert "too much memory" in line_error(path)
