@@ -103,7 +103,7 @@ def _round_told(value: bytes) -> RoundTold:
     try:
         return msgspec.json.decode(value, type=RoundTold)
     except (ValueError, RecursionError) as error:
-        raise complaint(value, RoundTold, error) from error
+        raise complaint(value, RoundTold, str(error)) from None
 
 
 def _records(uri: str, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:

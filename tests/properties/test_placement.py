@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import inf, nan
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from strategies.bundle_loads import BundleLoads
 from strategies.filters.contract import namespace_of
+from strategies.filters.java_regex import JavaPattern
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.model import BrokerLoad, ClusterView, Decision, Figures, Memory, Resource, Skip, Traffic
@@ -126,8 +126,8 @@ def isolated_by_the_book(story: Story, bundle: str, broker: str, mode: Mode) -> 
     live = [one.broker.rpartition(":")[0] for one in story.view.brokers]
     host, namespace = broker.rpartition(":")[0], namespace_of(bundle)
 
-    def fits(patterns: tuple[re.Pattern[str], ...], text: str) -> bool:
-        return any(pattern.fullmatch(text) for pattern in patterns)
+    def fits(patterns: tuple[JavaPattern, ...], text: str) -> bool:
+        return any(pattern.matches(text) for pattern in patterns)
 
     for one in story.policies.isolation:
         if fits(one.namespaces, namespace):
