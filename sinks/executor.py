@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -38,14 +39,20 @@ from strategies.admission import (
     may_be_applied,
     may_be_considered,
 )
-from strategies.errors import AdminError, NotFound, NotOwned, RebalancerError, Unauthorized, WireError
+from strategies.errors import AdminError, NotFound, NotOwned, RebalancerError, SinkError, Unauthorized, WireError
 from strategies.model import Command, Outcome, OutcomeStatus
 
-#: How long a verdict is remembered; commands live for minutes.
-_REMEMBER_MS = 7 * 86_400_000
+#: How long a verdict is remembered after its command has expired. From then on a repetition is refused because it is too late.
+_REMEMBER_MS = 3_600_000
+#: The same at a start, where no command has told yet whether this machine's clock is right.
+_REMEMBER_AT_START_MS = 7 * 86_400_000
 _POLL_S = 0.5
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000
+#: How often rounds are read while commands wait for their turn.
+_LEARN_EVERY_S = 0.5
+#: So much of the rounds topic is held at a time (bytes).
+_ROUNDS_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -121,12 +128,13 @@ class Executor:
         self._tell = tell
         self._clock_ms = clock_ms
         self._waiting: deque[TopicRecord] = deque()
+        self._issued_ms = 0
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises SinkError, Unauthorized."""
         for entry in self._journal.unfinished():
             self._finish(entry.received, read_command(entry.received.record), entry)
-        self._journal.forget(self._clock_ms() - _REMEMBER_MS)
+        self._journal.forget(self._clock_ms() - _REMEMBER_AT_START_MS)
 
     def step(self, timeout_s: float = _POLL_S) -> int:
         """Works off the next few records; how many. Raises SinkError, Unauthorized, Stopped; then what was not finished comes again."""
@@ -137,9 +145,14 @@ class Executor:
         works = [self._work(record) for record in wave]
         with ThreadPoolExecutor(self._duty.at_once, thread_name_prefix="apply") as pool:
             finishes = [pool.submit(work) for work in works]
+            while wait(finishes, _LEARN_EVERY_S).not_done:
+                # What waits for its turn is judged by the newest epoch; a topic that cannot be read stops the next step, not this one.
+                with suppress(SinkError):
+                    self._learn_epochs()
         for record, finish in zip(wave, finishes, strict=True):
             finish.result()()
             self._topics.commands.commit(record)
+        self._forget()
         return len(wave)
 
     def _work(self, record: TopicRecord) -> Work:
@@ -182,9 +195,9 @@ class Executor:
         signature = "unchecked" if key is None else key.check(record.value)
         if signature in ("signed", "unchecked"):
             self._journal.see_epoch(command.cluster, command.epoch)
-        newest = self._journal.newest_epoch(command.cluster)
-        pause = self._duty.pause_file
-        return lambda: Standing(self._clock_ms(), signature, newest, earlier, pause is not None and pause.exists())
+            self._issued_ms = max(self._issued_ms, min(command.issued_at_ms, self._clock_ms()))
+        newest, pause = self._journal.newest_epoch, self._duty.pause_file
+        return lambda: Standing(self._clock_ms(), signature, newest(command.cluster), earlier, pause is not None and pause.exists())
 
     def _handle(self, received: Received, command: CommandRecord, standing: Callable[[], Standing]) -> Outcome:
         plain = to_command(command)
@@ -256,8 +269,16 @@ class Executor:
         self._topics.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
         self._topics.outcomes.flush()
         self._topics.telemetry.flush()
-        self._journal.publish(received)
+        believed = self._duty.key is None or self._duty.key.check(received.record) == "signed"
+        self._journal.publish(received, command.expires_at_ms if believed else 0)
         self._tell(Done(to_command(command), outcome))
+
+    def _forget(self) -> None:
+        """Drops verdicts on commands that expired long ago, both by this machine's clock and by the times of believed commands.
+
+        A clock that is ahead by mistake does not make a command unknown that may still be carried out.
+        """
+        self._journal.forget(min(self._clock_ms(), self._issued_ms) - _REMEMBER_MS)
 
     def _reject(self, record: TopicRecord, error: WireError) -> None:
         cluster = cluster_of(record.value)
@@ -265,10 +286,11 @@ class Executor:
         self._topics.rejected.flush()
 
     def _learn_epochs(self) -> None:
-        """A job that has begun anew says so with its first round, before it has any command to give."""
-        while records := self._topics.rounds.poll(1_000, 0):
+        """A new job announces its epoch with its first round, before it has any command to give. With a key, only a signed one counts."""
+        key = self._duty.key
+        while records := self._topics.rounds.poll(1_000, 0, _ROUNDS_BYTES):
             newest: dict[str, int] = {}
-            for told in epochs_in(record.value for record in records):
+            for told in epochs_in(record.value for record in records if key is None or key.check(record.value) == "signed"):
                 newest[told.cluster] = max(told.epoch, newest.get(told.cluster, 0))
             for cluster, epoch in newest.items():
                 self._journal.see_epoch(cluster, epoch)

@@ -12,7 +12,7 @@ from pathlib import Path
 from sinks.file_topic import FileTopicReader, TopicRecord
 from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.position import Position
-from sinks.segments import Offset
+from sinks.segments import Offset, sync_folder
 from strategies.errors import SinkError
 
 _LOOK_EVERY_S = 0.02
@@ -29,11 +29,11 @@ class FileConsumer:
         self._next = self._committed()
         self._behind: dict[Position, Offset] = {}
 
-    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """The next records; none when nothing came within `timeout_s`. Raises SinkError."""
+    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`. Raises SinkError."""
         deadline = time.monotonic() + timeout_s
         while True:
-            records, after = self._reader.read(self._next, max_records)
+            records, after = self._reader.read(self._next, max_records, max_bytes)
             if records or time.monotonic() >= deadline:
                 break
             time.sleep(_LOOK_EVERY_S)
@@ -55,6 +55,7 @@ class FileConsumer:
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self._file)
+            sync_folder(self._file.parent)
         except OSError as error:
             raise SinkError(f"{self._file} cannot be written ({error.strerror}); make room, or let this user write there.") from error
 

@@ -13,14 +13,14 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.lines import split_lines
 from sinks.position import Position
-from sinks.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments
+from sinks.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments, sync_folder
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]
@@ -42,12 +42,22 @@ class FileTopicWriter:
     """Appends to the topic's last segment; a new one is begun when it has reached `segment_bytes`. One writer per process and topic."""
 
     def __init__(
-        self, folder: Path, segment_bytes: int = SEGMENT_BYTES, *, sync: bool = False, lock_timeout_s: float = _LOCK_TIMEOUT_S
+        self,
+        folder: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        *,
+        sync: bool = False,
+        lock_timeout_s: float = _LOCK_TIMEOUT_S,
+        fsync: Callable[[int], None] = os.fsync,
     ) -> None:
-        """Creates the folder. With `sync`, appended lines are on the disk when `append` returns. Raises SinkError."""
+        """Creates the folder. With `sync`, appended lines are on the disk when `append` returns. Raises SinkError.
+
+        `fsync`: flushes the file or folder of a descriptor.
+        """
         self._folder = folder
         self._segment_bytes = segment_bytes
-        self._sync = sync
+        self._sync, self._fsync = sync, fsync
+        self._named = False  # whether the names of the folder and its segments are on the disk
         self._lock_timeout_s = lock_timeout_s
         self._threads = threading.Lock()  # a file lock does not keep two threads of one process apart
         try:
@@ -104,12 +114,17 @@ class FileTopicWriter:
             raise SinkError(f"{self._folder} was deleted and made anew by somebody else; open the topic again.")
 
     def _append(self, data: bytes) -> Offset:
-        segment = (segments(self._folder) or [0])[-1]
+        numbers = segments(self._folder)
+        segment = (numbers or [0])[-1]
+        self._named = self._named and bool(numbers)
         with self._opened(segment) as descriptor:
             size = _end_torn_line(descriptor)
             if size < self._segment_bytes or not data:
                 self._write(descriptor, data)
                 return Offset(segment, size + len(data))
+            if self._sync:  # a reader goes on to the next segment only behind lines that are safe
+                self._fsync(descriptor)
+        self._named = False
         with self._opened(segment + 1) as descriptor:
             self._write(descriptor, data)
             return Offset(segment + 1, len(data))
@@ -126,8 +141,13 @@ class FileTopicWriter:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        if self._sync:
-            os.fsync(descriptor)
+        if not self._sync:
+            return
+        self._fsync(descriptor)
+        if not self._named:
+            sync_folder(self._folder, self._fsync)
+            sync_folder(self._folder.parent, self._fsync)
+            self._named = True
 
 
 class FileTopicReader:

@@ -21,6 +21,8 @@ from strategies.model import OutcomeStatus
 
 _FILE = "journal.sqlite"
 _VERSION = 1
+#: SQLite's integers have 64 bits.
+_FOREVER_MS = 2**62
 _TABLES = """
 CREATE TABLE commands (id TEXT NOT NULL, topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, record BLOB NOT NULL,
                        owner TEXT, status TEXT, outcome BLOB, published INTEGER NOT NULL DEFAULT 0, at_ms INTEGER NOT NULL,
@@ -119,11 +121,17 @@ class Journal:
                 (received.id, *received.position, received.record, status, outcome, now_ms),
             )
 
-    def publish(self, received: Received) -> None:
-        """The outcome is on its topics."""
+    def publish(self, received: Received, until_ms: int = 0) -> None:
+        """The outcome is on its topics. What remains is the verdict, for as long as the command could come back: until `until_ms`.
+
+        Nobody needs the bytes any more: a record that is read again gets no second outcome.
+        """
         with self._writing() as db:
-            key = (received.id, *received.position)
-            db.execute("UPDATE commands SET published = 1 WHERE id = ? AND topic = ? AND part = ? AND place = ?", key)
+            db.execute(
+                "UPDATE commands SET published = 1, record = x'', outcome = NULL, at_ms = max(at_ms, ?)"
+                " WHERE id = ? AND topic = ? AND part = ? AND place = ?",
+                (min(until_ms, _FOREVER_MS), received.id, *received.position),
+            )
 
     def newest_epoch(self, cluster: str) -> int:
         """The newest epoch that was seen, 0 if none."""
@@ -138,7 +146,7 @@ class Journal:
                 db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (cluster, epoch))
 
     def forget(self, before_ms: int) -> None:
-        """Drops what was published and is older; such commands have expired long ago."""
+        """Drops published verdicts whose `at_ms` (decided, or expired if that is later) is before; epochs are never dropped."""
         with self._writing() as db:
             db.execute("DELETE FROM commands WHERE at_ms < ? AND published = 1", (before_ms,))
 

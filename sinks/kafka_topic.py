@@ -71,8 +71,13 @@ class KafkaTopicConsumer:
             self.close()
             raise
 
-    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """The next records; none when nothing came within `timeout_s`. What is there already is waited for longer."""
+    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`.
+
+        What is there already is waited for longer.
+        """
+        if max_bytes is not None:
+            return self._up_to(max_bytes, max_records, timeout_s)
         with self._asked():
             records = self._polled(max_records, timeout_s)
             if not records:
@@ -81,6 +86,20 @@ class KafkaTopicConsumer:
                 records = self._behind_the_end(max_records)
         self._handed.extend(record.position for record in records)
         return records
+
+    def _up_to(self, max_bytes: int, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
+        """One by one, out of what the client has fetched: it does not say how large the next records are."""
+        found = list(self.poll(1, timeout_s))
+        taken = sum(record.size for record in found)
+        while found and taken < max_bytes and len(found) < max_records:
+            with self._asked():
+                more = self._polled(1, 0)
+            if not more:
+                break
+            found += more
+            self._handed.extend(record.position for record in more)
+            taken += more[0].size
+        return found
 
     def rest(self, max_records: int) -> Sequence[TopicRecord]:
         """The next of the records that were there when the topic was opened; none when all were read."""

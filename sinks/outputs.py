@@ -23,12 +23,13 @@ class OutputRow:
 
 
 def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
-    """A command (signed where there is a key), a round, or a record that the engine understood and could not use."""
+    """A command or a round (signed where there is a key), or a record that the engine understood and could not use."""
     if isinstance(event, Command):
         record = encode_command(event)
         return OutputRow("commands", event.cluster, record if key is None else key.sign(record))
     if isinstance(event, Round):
-        return OutputRow("rounds", event.cluster, encode_fitting(event))
+        record = encode_fitting(event)
+        return OutputRow("rounds", event.cluster, record if key is None else key.sign(record))
     return rejected_row(WireError(event.code, event.text), event.record.origin, event.record.cluster)
 
 

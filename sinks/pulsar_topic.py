@@ -34,22 +34,30 @@ class PulsarTopicConsumer:
     The subscription is exclusive: a second process of the group is turned away, so that no two ever carry out the same command.
     """
 
-    def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits) -> None:
-        """Waits a while for a group that is still taken, by a process that has just died. Raises SettingsError, SinkError."""
+    def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits, ahead: int = QUEUE) -> None:
+        """Waits a while for a group that is still taken, by a process that has just died. Raises SettingsError, SinkError.
+
+        `ahead`: messages that the broker sends before they are polled.
+        """
         self._link = PulsarLink(topic, settings, limits)
         self._handed: deque[tuple[Position, int, Any]] = deque()
         self._newest: dict[int, MessageId] = {}
         self._fresh = True
+        self._room: int | None = None
         self._consumers: list[pulsar.Consumer] = []
         try:
             for name in self._link.partitions():
-                self._consumers.append(_subscribed(self._link, name, group))
+                self._consumers.append(_subscribed(self._link, name, group, ahead))
         except BaseException:
             self.close()
             raise
 
-    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """The next records; none when nothing came within `timeout_s`. What is known to be there is waited for longer."""
+    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`.
+
+        What is known to be there is waited for longer.
+        """
+        self._room = max_bytes
         with self._link.errors():
             records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._fresh else timeout_s)
             deadline = time.monotonic() + self._link.patience_s
@@ -98,7 +106,7 @@ class PulsarTopicConsumer:
         import pulsar
 
         found: list[TopicRecord] = []
-        while len(found) < most:
+        while len(found) < most and (self._room is None or self._room > 0):
             try:
                 message = self._consumers[number].receive(1 if found else max(1, int(wait_s * 1000)))
             except pulsar.Timeout:
@@ -109,6 +117,7 @@ class PulsarTopicConsumer:
                 continue
             self._newest[number] = id_
             record = record_of(message, self._link.topic, number, self._link.limits)
+            self._room = None if self._room is None else self._room - record.size
             self._handed.append((record.position, number, message.message_id()))
             found.append(record)
         return found
@@ -227,7 +236,7 @@ class PulsarPublisher:
             self._told.notify_all()
 
 
-def _subscribed(link: PulsarLink, partition: str, group: str) -> pulsar.Consumer:
+def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pulsar.Consumer:
     import pulsar
 
     deadline, pause_s = time.monotonic() + link.patience_s, 0.1
@@ -239,7 +248,7 @@ def _subscribed(link: PulsarLink, partition: str, group: str) -> pulsar.Consumer
                     group,
                     consumer_type=pulsar.ConsumerType.Exclusive,
                     initial_position=pulsar.InitialPosition.Earliest,
-                    receiver_queue_size=QUEUE,
+                    receiver_queue_size=ahead,
                 )
         except SinkError as error:
             if "ConsumerBusy" not in str(error) or time.monotonic() + pause_s > deadline:

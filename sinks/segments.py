@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,15 @@ class Offset(NamedTuple):
 def segment_path(folder: Path, segment: int) -> Path:
     """The file of a segment."""
     return folder / f"segment-{segment:08d}.jsonl"
+
+
+def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Returns when the names in a folder are on the disk; a file that was flushed without that may be gone after a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def segments(folder: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Signatures of commands: HMAC-SHA256 over the record's bytes, appended as their last field."""
+"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as their last field."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Verdict = Literal["signed", "unsigned", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class SigningSettings:
-    """Whether commands are signed, and must be."""
+    """Whether commands and rounds are signed, and must be."""
 
     key_file: Annotated[
         str,
-        Setting("File with the key that the job signs commands with and executors demand; empty = unsigned", ""),
+        Setting("File with the key that the job signs commands and rounds with and executors demand; empty = unsigned", ""),
     ] = ""
 
 
@@ -36,7 +36,7 @@ class SigningKey:
     secret: Secret
 
     def sign(self, record: bytes) -> bytes:
-        """A command's canonical bytes (an object without `sig`) with the signature as their last field."""
+        """A record's canonical bytes (an object without `sig`) with the signature as their last field."""
         return b'%b,"sig":"%b"}' % (record[:-1], self._mac(record))
 
     def check(self, record: bytes) -> Verdict:

@@ -12,6 +12,7 @@ from sinks.file_topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.kafka_settings import KafkaSettings, kafka_access
 from sinks.kafka_topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.limits import DEFAULT_LIMITS, WireLimits
+from sinks.pulsar_partition import QUEUE
 from sinks.pulsar_settings import PulsarSettings
 from sinks.pulsar_topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
 from sinks.raw import SourceSettings, check_source
@@ -40,8 +41,11 @@ NO_SECURITY = TopicAccess()
 class Consumer(Protocol):
     """Reads a topic in order and remembers how far it was worked off. All methods raise SinkError."""
 
-    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """The next records; none when nothing came within `timeout_s`. Records that were polled are not polled again."""
+    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+        """The next records; none when nothing came within `timeout_s`. Records that were polled are not polled again.
+
+        Ends with the record that reaches `max_bytes`.
+        """
         ...
 
     def commit(self, record: TopicRecord) -> None:
@@ -135,16 +139,19 @@ class KafkaRest:
         self._consumer.close()
 
 
-def open_consumer(uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY) -> Consumer:
+def open_consumer(
+    uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY, *, ahead: int = QUEUE
+) -> Consumer:
     """A consumer that goes on where the one of the same group stopped, at first with the oldest record.
 
-    `folder`: where positions are kept for topics that cannot keep them. Raises SettingsError, SinkError.
+    `folder`: where positions are kept for topics that cannot keep them. `ahead`: records that a Pulsar broker sends before they are polled.
+    Raises SettingsError, SinkError.
     """
     topic = parse_topic(uri)
     if topic.scheme == "kafka":
         return KafkaTopicConsumer(topic, group, kafka_access(access.kafka), limits)
     if topic.scheme == "pulsar":
-        return PulsarTopicConsumer(topic, group, access.pulsar, limits)
+        return PulsarTopicConsumer(topic, group, access.pulsar, limits, ahead)
     return FileConsumer(topic.folder, str(topic), group, folder, limits)
 
 

@@ -16,6 +16,9 @@ from strategies.bundle_loads import BundleLoads, Floats, Ints, no_bundles
 from strategies.filters.policies import PoliciesView
 from strategies.table_summary import TableSummary
 
+#: The last time (ms since the epoch) that JavaScript's Date has; nothing that is written carries a later one.
+LARGEST_TIME = 8_640_000_000_000_000
+
 Scalar = str | int | float | bool | None
 Evidence = Mapping[str, Scalar]
 

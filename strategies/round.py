@@ -20,7 +20,7 @@ from strategies.filters.contract import Refusal
 from strategies.leaving import Leaving, LeavingRules, decide
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
-from strategies.model import ClusterView, Command, Decision, Memory, Round, Scalar, Shedding, Skip
+from strategies.model import LARGEST_TIME, ClusterView, Command, Decision, Memory, Round, Scalar, Shedding, Skip
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
@@ -180,7 +180,7 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
         evidence=decision.evidence,
         expected=estimate.apply(decision) if moves else estimate.stays(decision),
         issued_at_ms=given.now_ms,
-        expires_at_ms=given.now_ms + rules.round.command_ttl_ms,
+        expires_at_ms=min(given.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
         algorithm=order.algorithm,
         limits=order.limits,
     )

@@ -6,6 +6,7 @@ the same ids, are written again. Nothing in a row depends on when or how often i
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -103,10 +104,10 @@ class CollectedOutput:
 
 
 class FileTopics:
-    """Output topics that are folders."""
+    """Output topics that are folders. What was appended is on the disk before Spark notes that the micro-batch is done."""
 
-    def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int) -> None:
-        self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes) for kind, topic in topics.items()}
+    def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int, fsync: Callable[[int], None] = os.fsync) -> None:
+        self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes, sync=True, fsync=fsync) for kind, topic in topics.items()}
 
     def append(self, rows: Sequence[Any]) -> None:
         """See Appender. Raises SinkError, PublishTimeout."""

@@ -18,6 +18,8 @@ from sinks.pulsar_admin import PulsarAdmin
 from sinks.signing import signing_key
 from sinks.topics import Consumer, Publisher, open_consumer, open_publisher
 
+#: Records that a broker sends ahead.
+_AHEAD = 16
 _GROUP = "rebalancer-executor"
 
 
@@ -72,7 +74,8 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
     group = f"{_GROUP}-{settings.pulsar.cluster}"
 
     def consumer(uri: str) -> Consumer:
-        opened = open_consumer(uri, group, folder, job.wire, job.access)
+        # An executor does a few commands at a time; each record may be as large as a broker allows.
+        opened = open_consumer(uri, group, folder, job.wire, job.access, ahead=_AHEAD)
         stack.callback(opened.close)
         return opened
 

@@ -28,7 +28,8 @@
     }
     return lines.map((line) => safe(line.trim())).filter(Boolean).join("<br>");
   };
-  const clock = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
+  // Beyond that, Date has no text and throws.
+  const clock = (ms) => Math.abs(ms) > 8.64e15 ? `${ms} ms` : new Date(ms).toISOString().slice(0, -8).replace("T", " ");
   const short = (broker) => broker.replace(/:\d+$/, "");
   const element = (tag, text, kind) => {
     const made = document.createElement(tag);

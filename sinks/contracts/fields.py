@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from strategies.model import LARGEST_TIME
+
 #: The largest integer a float64 keeps exactly, and the figure from which on no measurement is believed.
 LARGEST_INTEGER = 2**53
 LARGEST_FIGURE = 2.0**63
@@ -37,7 +39,7 @@ Bundle = Annotated[
     ),
 ]
 Text = Annotated[str, Meta(description="a sentence for people")]
-Milliseconds = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms since the epoch")]
+Milliseconds = Annotated[int, Meta(ge=0, le=LARGEST_TIME, description="ms since the epoch")]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
 Duration = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms")]
 Figure = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE)]

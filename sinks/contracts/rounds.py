@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sinks.contracts.fields import Broker, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
 
@@ -49,3 +49,9 @@ class RoundRecord(Struct, frozen=True):
     skips: list[SkipRecord]
     digest: Annotated[str, Meta(description="of everything the round looked at")]
     version: Annotated[str, Meta(description="of the program that decided")]
+    sig: (
+        Annotated[
+            str, Meta(description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last one, if there is a key")
+        ]
+        | UnsetType
+    ) = UNSET

@@ -35,6 +35,7 @@ class Life:
     dies: Literal["", "before the call", "after the call", "before publishing", "before committing"] = ""
     later_ms: int = 0
     per_minute: int = 0
+    pace: Pace | None = None
 
 
 class MortalApplier(Applier):
@@ -79,8 +80,8 @@ class MortalConsumer:
     consumer: Consumer
     life: Life
 
-    def poll(self, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        return self.consumer.poll(max_records, timeout_s)
+    def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
+        return self.consumer.poll(max_records, timeout_s, max_bytes)
 
     def commit(self, record: TopicRecord) -> None:
         if self.life.dies == "before committing":
@@ -104,7 +105,7 @@ def executor(
         commands, rounds = (open_consumer(control.uri(topic), "executor", state) for topic in ("commands", "rounds"))
         topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
         stack.callback(topics.close)
-        applier, pace = MortalApplier(admin, life), Pace(life.per_minute, wait=lambda _: True)
+        applier, pace = MortalApplier(admin, life), life.pace or Pace(life.per_minute, wait=lambda _: True)
         clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
         yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, frozen=frozen, clock_ms=clock_ms)
 

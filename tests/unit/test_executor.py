@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from sinks.executor import Duty, Stopped
+from sinks.journal import Journal, Received
+from sinks.pace import Pace
+from sinks.position import Position
 from sinks.secret_file import Secret
 from sinks.signing import SigningKey
 from sinks.wire import decode, decode_rejected, encode_command
@@ -16,6 +20,7 @@ from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, Life, run
+from tests.waiting import eventually
 
 KEY = SigningKey(Secret(b"k" * 32))
 
@@ -241,4 +246,55 @@ def test_an_executor_that_stops_while_it_waits_for_its_turn_leaves_the_command_t
     assert control.verdicts() == [("applied", "")]
 
     assert run(pulsar, control) == [("applied", ""), ("applied", "")]
+    assert len(pulsar.cluster.applied) == 2
+
+
+def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(pulsar: FakePulsar, control: Control) -> None:
+    """The first round of a newer job comes while the second command waits."""
+    one, two, _ = pulsar.cluster.brokers
+    control.send(command(ONE, one, two), command(TWO, one, two))
+    now = [0.0]
+
+    def rounds_are_read() -> bool:
+        told = [json.loads(file.read_text("utf-8")) for file in (control.folder / "state").glob("executor-*.json")]
+        return any(position["topic"] == control.uri("rounds") for position in told)
+
+    def wait(seconds: float) -> bool:
+        control.write("rounds", [b'{"v":1,"cluster":"c","epoch":7}'])
+        eventually(rounds_are_read, 60, "nobody reads the rounds while a command waits")
+        now[0] += seconds
+        return False
+
+    life = Life(pace=Pace(1, wait, lambda: now[0]))
+    assert run(pulsar, control, replace(APPLY, at_once=1), life) == [("applied", ""), ("refused", "older-epoch")]
+
+
+def test_with_a_key_only_signed_rounds_raise_the_epoch(pulsar: FakePulsar, control: Control) -> None:
+    """Whoever may write to the rounds topic cannot stop an executor; a newer job can."""
+    one, two, _ = pulsar.cluster.brokers
+    control.write("rounds", [b'{"v":1,"cluster":"c","epoch":99}', SigningKey(Secret(b"x" * 32)).sign(b'{"v":1,"cluster":"c","epoch":98}')])
+    control.send(command(ONE, one, two, epoch=6), key=KEY)
+    assert run(pulsar, control, replace(APPLY, key=KEY)) == [("applied", "")]
+
+    control.write("rounds", [KEY.sign(b'{"v":1,"cluster":"c","epoch":7}')])
+    control.send(command(TWO, one, two, epoch=6), key=KEY)
+    assert run(pulsar, control, replace(APPLY, key=KEY))[1:] == [("refused", "older-epoch")]
+
+
+def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(pulsar: FakePulsar, control: Control) -> None:
+    one, two, _ = pulsar.cluster.brokers
+    hours = 3_600_000
+    long_ago = [command(ONE, one, two, issued_at_ms=now_ms() - 3 * hours, expires_at_ms=now_ms() - 2 * hours) for _ in range(30)]
+    control.send(*long_ago)
+    run(pulsar, control, life=Life(later_ms=-3 * hours + 60_000))
+    control.send(command(TWO, one, two))
+    run(pulsar, control)
+    journal = Journal(control.folder / "state")
+    try:
+        kept = sum(journal.earlier(Received(old.id, Position("", 0, 0), b""))[1] is not None for old in long_ago)
+    finally:
+        journal.close()
+    assert kept == 0
+    control.send(long_ago[0])
+    assert run(pulsar, control)[-1] == ("expired", "expired")
     assert len(pulsar.cluster.applied) == 2

@@ -312,3 +312,18 @@ def test_a_killed_writer_blocks_nobody_and_tears_at_most_its_last_line(tmp_path:
 def is_whole(line: bytes) -> bool:
     parts = line.split(b" ")
     return len(parts) == 4 and parts[0] == b"dead" and parts[3] == b"x" * (int(parts[1]) % 97)
+
+
+def test_lines_and_names_are_on_the_disk_when_append_returns(tmp_path: Path) -> None:
+    """A file that was flushed may be gone after a power failure when its name was not."""
+    flushed: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    with FileTopicWriter(tmp_path / "topic", 10, sync=True, fsync=fsync) as writer:
+        for line in (b"short", b"longer one", b"next segment"):
+            flushed.append("append")
+            writer.append([line])
+    names = [name.removeprefix("segment-0000000").removesuffix(".jsonl") for name in flushed]
+    assert names == ["append", "0", "topic", tmp_path.name, "append", "0", "append", "0", "1", "topic", tmp_path.name]

@@ -97,3 +97,27 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 9")
     with pytest.raises(StateVersionError, match="format 9"):
         Journal(tmp_path)
+
+
+def test_what_is_published_needs_no_room_for_its_bytes(tmp_path: Path) -> None:
+    """20 MB went through it. A record that is read again is known by its place, and its verdict stands."""
+    with journal(tmp_path) as one:
+        all_of_them = [Received(f"id-{number}", Position("t", 0, number), b"r" * 100_000) for number in range(100)]
+        for large in all_of_them:
+            one.decide(large, "applied", b"o" * 100_000, 1)
+            one.publish(large, until_ms=10_000)
+            one.forget(1)
+        assert one.earlier(all_of_them[-1])[0] is not None
+        assert one.earlier(Received("id-5", Position("t", 0, 999), b"r"))[1] == "applied"
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
+
+
+def test_a_verdict_stays_while_its_command_has_not_expired(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        for number, until_ms in ((1, 1_000), (2, 2_000), (3, 2**63)):
+            one.decide(received(f"id-{number}", number), "applied", b"o", 500)
+            one.publish(received(f"id-{number}", number), until_ms)
+        one.see_epoch("c", 9)
+        one.forget(1_500)
+        assert [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)] == [None, "applied", "applied"]
+        assert one.newest_epoch("c") == 9

@@ -78,3 +78,9 @@ def test_a_broken_position_is_told_with_its_remedy(tmp_path: Path) -> None:
 
     with pytest.raises(SinkError, match="delete it to begin with the oldest record"):
         consumer(tmp_path)
+
+
+def test_a_poll_ends_with_the_record_that_reaches_its_bytes(tmp_path: Path) -> None:
+    publish(tmp_path, *(b"x" * 1_000 for _ in range(10)))
+    one = consumer(tmp_path)
+    assert [len(one.poll(1_000, 0, 2_500)) for _ in range(5)] == [3, 3, 3, 1, 0]
