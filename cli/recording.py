@@ -49,7 +49,9 @@ class Recorded:
     lost: SinkError | None = None
 
 
-def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None]) -> Recorded:
+def record(
+    reader: Reader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None], *, outage: Outage | None = None
+) -> Recorded:
     """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error.
 
     But what was recorded in days of waiting for more is kept when the topic is lost (`Recorded.lost`). Raises SinkError.
@@ -60,7 +62,7 @@ def record(reader: Reader, target: Path, patience: Patience, stop: Stop, say: Ca
     lost: list[SinkError] = []
     try:
         with _begin(part) as recording:
-            for found in _as_long_as_it_lasts(_blocks(reader, patience, stop), patience, lost):
+            for found in _as_long_as_it_lasts(_blocks(reader, patience, stop, outage), patience, lost):
                 values = [as_line(one.value) for one in found]
                 recording.append(values)
                 records += len(values)
@@ -109,8 +111,8 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
-def _blocks(reader: Reader, patience: Patience, stop: Stop) -> Iterator[Sequence[TopicRecord]]:
-    outage = Outage(patience.outage_s, stop.wait, console.progress)
+def _blocks(reader: Reader, patience: Patience, stop: Stop, outage: Outage | None = None) -> Iterator[Sequence[TopicRecord]]:
+    outage = outage or Outage(patience.outage_s, stop.wait, console.progress)
     newest = time.monotonic()
     while not stop.is_set():
         try:

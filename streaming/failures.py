@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,19 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
         f"the streaming job failed: {text.rstrip('.')}. Nothing is lost: start it again and it goes on where it stopped. "
         f"All that Spark said is in {spark_log}"
     )
+
+
+def dead_java(code: int, spark_log: Path) -> JobError:
+    """The error to raise when Spark's Java process has ended. `code`: its exit code, negative for the number of a signal."""
+    how = f"ended with exit code {code}" if code >= 0 else f"was killed by {_signal_name(-code)}"
+    return JobError(
+        f"Spark's Java process {how}; start the job again, it goes on where it stopped. If memory ran out (look for it in the kernel's log "
+        f"and for OutOfMemoryError in Spark's), change job.driver_memory or the memory of the machine. What Spark said is in {spark_log}"
+    )
+
+
+def _signal_name(number: int) -> str:
+    return next((one.name for one in signal.Signals if one == number), f"signal {number}")
 
 
 def _cause(text: str) -> tuple[str, str]:

@@ -28,15 +28,16 @@ from sinks.raw import check_source
 from sinks.signing import signing_key
 from sinks.start import start_complaints
 from sinks.topic_uri import parse_topic
+from sinks.watch import watched
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.decode import PACKED, decoding, packer, unpacking
-from streaming.failures import again_after_outages, again_while_passing, explain
+from streaming.failures import again_after_outages, again_while_passing, dead_java, explain
 from streaming.output import Output, open_output
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
-from streaming.session import query_settings, start_session, stop_session
+from streaming.session import java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
@@ -48,6 +49,8 @@ from streaming.written import KINDS, Written, counted
 _OURS = ("telemetry", *KINDS)
 _LOOK_EVERY_S = 0.1
 _BATCH_ENDS_EVERY_S = 0.02
+#: Its connections close before the process has ended.
+_JAVA_ENDS_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,8 @@ def _again(
             _check_reach(job)
 
     outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
-    return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts), committed, reach, outage)
+    with watched([getattr(job.topics, name) for name in _OURS], job.access, outage):
+        return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts), committed, reach, outage)
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
@@ -291,6 +295,13 @@ def _running(run: Run, lock: int) -> Iterator[SparkSession]:
     session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
     try:
         yield session
+    except (SettingsError, SinkError):
+        raise
+    except Exception as error:  # what a call of Java raises when it is gone depends on the moment
+        code = java_end(_JAVA_ENDS_S)
+        if code is None:
+            raise
+        raise dead_java(code, run.folder / SPARK_LOG) from error
     finally:
         stop_session(session)
 

@@ -5,7 +5,9 @@ Why these values: measured with PySpark 4.2.0 on two cores; the comments say wha
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +61,9 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
 def stop_session(session: SparkSession) -> None:
     """Stops Spark and waits for its Java process to end, so that whoever comes next can start afresh."""
     gateway = SparkContext._gateway
+    if java_end() is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+        return
     session.stop()
     if gateway is None:
         return
@@ -68,6 +73,15 @@ def stop_session(session: SparkSession) -> None:
     if process is not None:
         process.stdin.close()
         process.wait()
+
+
+def java_end(patience_s: float = 0) -> int | None:
+    """The exit code of Spark's Java process (negative: the number of a signal), None if it still runs after `patience_s` or is not ours."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return None if process is None else int(process.wait(patience_s))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def query_settings(job: JobSettings) -> Mapping[str, str]:
@@ -118,6 +132,7 @@ def _java_options(short: bool) -> Iterator[str]:
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
     """A process group of its own: Ctrl-C and `kill` of our group must not end Java in the middle of a batch; it ends when we do."""
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it prints stack traces about a Java that is gone; we say it in a line
     with spark_log.open("ab") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]

@@ -115,15 +115,15 @@ def collect_all(
     stop: Stop,
     say: Say,
     *,
-    outage_s: float = 0,
+    outage: Outage | None = None,
     known: Known = KnownBrokers,
 ) -> None:
     """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
 
-    Raises SinkError when the telemetry topic fails, for longer than `outage_s` where waiting could help. Raises Unauthorized in the end
-    when one of several clusters does not let us in, at once when none does. `known`: whom to ask, of a cluster's settings.
+    Raises SinkError when the telemetry topic fails, for longer than `outage` endures where waiting could help. Raises Unauthorized in the
+    end when one of several clusters does not let us in, at once when none does. `known`: whom to ask, of a cluster's settings.
     """
-    shared = SharedPublisher(publisher, Outage(outage_s, stop.wait, say), stop)
+    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, say), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             say(opened_line(source))

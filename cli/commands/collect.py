@@ -18,8 +18,10 @@ from cli.settings.load import Settings
 from cli.stopping import Stop, stopping
 from sinks.collector_settings import collector_folder
 from sinks.known_brokers import KnownBrokers
+from sinks.outage import Outage
 from sinks.pulsar_settings import PulsarSettings, admin_urls
 from sinks.topics import open_publisher
+from sinks.watch import watched
 from strategies.errors import RebalancerError
 
 app = typer.Typer()
@@ -66,9 +68,10 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     names = [cluster.cluster for cluster in settings.clusters]
     log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
-        outage_s = settings.job.kafka.outage_ms / 1000
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], say=log.warn)
-        collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage_s=outage_s, known=known)
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        with watched([settings.job.topics.telemetry], settings.job.access, outage):
+            collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage=outage, known=known)
 
 
 def _look(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -11,9 +12,11 @@ from cli import exits, options
 from cli.execute.assembly import Assembled, assembled
 from cli.execute.lines import line, summary
 from cli.log_lines import Line, Log
+from cli.settings.load import Settings
 from cli.stopping import Stop, stopping
 from sinks.executor import Done, Executor, Stopped
 from sinks.outage import Outage
+from sinks.watch import watched
 from sinks.wire import encode_outcome
 from strategies.errors import SinkError
 
@@ -51,7 +54,7 @@ def execute(
         else:
             log.show(line(done))
 
-    with stopping() as stop, log.errors(debug=options.debug(ctx)):
+    with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
         outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
         begun = False
         while not stop.is_set():
@@ -59,6 +62,7 @@ def execute(
                 with assembled(settings, apply, stop.wait, tell, log.warn) as ready:
                     if not begun:
                         log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
+                        stack.enter_context(watched(_topics(settings), settings.job.access, outage))
                     begun = True
                     _work(ready.executor, stop, once, outage)
                 break
@@ -71,6 +75,11 @@ def execute(
     log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
+
+
+def _topics(settings: Settings) -> tuple[str, ...]:
+    topics = settings.job.topics
+    return topics.commands, topics.rounds, topics.outcomes, topics.telemetry, topics.rejected
 
 
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:

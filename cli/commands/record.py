@@ -13,9 +13,11 @@ from cli.recording import ENDINGS, Patience
 from cli.recording import record as copy
 from cli.stopping import stopping
 from sinks.columnar import ENDING
+from sinks.outage import Outage
 from sinks.raw import SourceSettings
 from sinks.topic_uri import parse_topic
 from sinks.topics import open_reader
+from sinks.watch import watched
 
 app = typer.Typer()
 
@@ -50,7 +52,9 @@ def record(
     source = job.source if str(uri) == str(parse_topic(job.topics.telemetry)) else SourceSettings()
     patience = Patience(follow, until_idle, job.kafka.outage_ms / 1000)
     with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
-        done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None)
+        outage = Outage(patience.outage_s, stop.wait, console.progress)
+        with watched([str(uri)], job.access, outage):
+            done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, outage=outage)
     if as_json:
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
     else:

@@ -47,6 +47,11 @@ class Process:
             process.wait()
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def said(self) -> str:
         return self._log.read_text("utf-8", errors="replace")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sinks.kafka_settings import KafkaSettings
 from strategies.errors import PublishRejected
-from streaming.job import run_job
+from streaming.job import _again, run_job
 from streaming.settings import JobSettings
 from streaming.written import KINDS
 from tests.faults.real_job import EAGER, eager
@@ -22,6 +23,7 @@ from tests.servers.kafka_topics import put, values
 from tests.servers.process import Process
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
@@ -56,6 +58,47 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
         assert " error: " in job.last_line
         assert f"{places.telemetry}: there is no such topic; make it with: rebalancer topics create" in job.last_line
         assert _OF_A_TRACE.findall(job.said) == []
+
+
+def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_on(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    places, lines = topics(own_kafka, "short"), uneven(12)
+    settings = {
+        **{f"topics.{field.name}": getattr(places, field.name) for field in fields(places)},
+        **dict(assignment.split("=") for assignment in EAGER),
+        "shedding.strategy": "threshold",
+        "job.checkpoint": tmp_path / "checkpoint",
+        # What the query says by itself comes after four minutes.
+        "kafka.timeout_ms": 240_000,
+    }
+    put(places.telemetry, lines[:16])
+    with Process(tmp_path / "job.log", "run", settings=settings) as job:
+        job.wait_until(lambda: len(values(places.rounds)) == 4)
+        said = len(job.said)
+        own_kafka.server.pause()
+        job.wait_for("no answer; check that the broker runs")
+        own_kafka.server.resume()
+        job.wait_for("the servers of the topics answer again after")
+        put(places.telemetry, lines[16:])
+        job.wait_until(lambda: len(set(values(places.rounds))) == 12)
+        told = [line for line in job.said[said:].splitlines() if " batch " not in line]
+        assert ["trying again for up to 600 s" in line for line in told[:2]] == [True, False]
+        assert _OF_A_TRACE.findall(job.said) == []
+
+
+def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_still_waits(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def query() -> None:
+        own_kafka.server.kill()
+        eventually(lambda: len(told) == 1, 300, "the outage is not logged")
+        own_kafka.server.start()
+        eventually(lambda: len(told) == 2, 300, "its end is not logged")
+
+    settings = KafkaSettings(timeout_ms=240_000)  # what Kafka's clients say by themselves comes later
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings)
+    assert _again(job, query, lambda: 0, threading.Event(), told.append) is None
+    assert "no answer; check that the broker runs" in told[0]
+    assert told[1].startswith("the servers of the topics answer again after ")
 
 
 def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(

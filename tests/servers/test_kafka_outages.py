@@ -58,12 +58,14 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         own_kafka.server.kill()
         gone = time.monotonic()
         for process in everybody:
-            process.wait_for("trying again in 1 s")
+            process.wait_for("trying again for up to 600 s")
         everybody[0].wait_until(lambda: time.monotonic() - gone >= seconds)
         own_kafka.server.start()
 
         control.send(command(TWO, pulsar.cluster.brokers[0], pulsar.cluster.brokers[1]))
         collect.wait_until(lambda: len(control.outcomes()) == 2)
+        for process in everybody:
+            process.wait_for("the servers of the topics answer again after")
         last = sweeps(control)[-1]
         collect.wait_until(lambda: sweeps(control)[-1] > last + 1)
         assert [status for status, _ in control.verdicts()] == ["applied"] * 2
@@ -81,6 +83,36 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
             )
         assert [process.said for process in everybody if "Traceback" in process.said] == []
         assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, "what was recorded until then is kept"
+
+
+def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
+    own_kafka: KafkaBroker, pulsar: FakePulsar, tmp_path: Path
+) -> None:
+    control = Control(tmp_path, {name: own_kafka.topic(f"mute-{name}") for name in TOPICS})
+    settings = {
+        **{f"topics.{name}": control.uri(name) for name in TOPICS},
+        # What a client of these processes says by itself comes after four minutes.
+        "kafka.timeout_ms": 240_000,
+        "pulsar.cluster": "c",
+        "pulsar.admin_urls": pulsar.admin_urls,
+        "collector.pass_interval_ms": 1_000,
+        "executor.state": tmp_path / "state",
+    }
+    with ExitStack() as stack:
+        commands = (("collect",), ("record", tmp_path / "copy.jsonl", "--follow"), ("execute", "--apply"))
+        logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
+        everybody = [stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs]
+        for process, ready in zip(everybody, ("pass 1", "records", "carrying out"), strict=True):
+            process.wait_for(ready)
+        own_kafka.server.pause()
+        for process in everybody:
+            process.wait_for("no answer; check that the broker runs")
+        own_kafka.server.resume()
+        for process in everybody:
+            process.wait_for("the servers of the topics answer again after")
+        last = sweeps(control)[-1]
+        everybody[0].wait_until(lambda: sweeps(control)[-1] > last + 1)
+        assert [process.said for process in everybody if "Traceback" in process.said] == []
 
 
 def sweeps(control: Control) -> list[int]:

@@ -33,7 +33,7 @@ def test_pauses_grow_to_half_a_minute_and_end_with_the_patience() -> None:
     with pytest.raises(PublishTimeout, match="no answer"):
         outage.endure(AWAY)
     assert day.pauses == [1, 2, 4, 8, 16, 30, 30, 30]
-    assert day.said[1] == "kafka://h:1/t: no answer; trying again in 2 s"
+    assert day.said == ["kafka://h:1/t: no answer; trying again for up to 100 s"]
 
 
 def test_what_works_again_begins_a_new_outage() -> None:
@@ -44,6 +44,7 @@ def test_what_works_again_begins_a_new_outage() -> None:
         outage.endure(AWAY)
         outage.over()
     assert day.pauses == [1, 2] * 3
+    assert day.said == ["kafka://h:1/t: no answer; trying again for up to 5 s", "the servers of the topics answer again after 3 s"] * 3
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
@@ -53,3 +54,43 @@ def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     with pytest.raises(PublishTimeout):
         day.outage(0).endure(AWAY)
     assert (day.pauses, day.said) == ([], [])
+
+
+def told(day: Day) -> list[str]:
+    """Which of the two sentences, in their order."""
+    return ["away" if "trying again" in sentence else sentence.removeprefix("the servers of the topics ") for sentence in day.said]
+
+
+def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
+    day = Day()
+    outage = day.outage(100)
+    outage.asked(None)
+    outage.asked(AWAY)
+    day.wait(40)
+    outage.asked(AWAY)
+    outage.asked(None)
+    outage.over()
+    assert told(day) == ["away", "answer again after 40 s"]
+
+
+def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> None:
+    day = Day()
+    outage = day.outage(100)
+    outage.asked(AWAY)
+    outage.endure(AWAY)
+    outage.asked(None)
+    outage.endure(AWAY)
+    outage.over()
+    assert told(day) == ["away", "answer again after 1 s"]
+
+
+def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks() -> None:
+    day = Day()
+    outage = day.outage(100)
+    outage.asked(None)
+    outage.endure(AWAY)
+    assert day.said == []
+    outage.endure(AWAY)
+    outage.asked(None)
+    outage.over()
+    assert told(day) == ["away", "answer again after 2 s"]

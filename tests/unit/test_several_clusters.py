@@ -13,6 +13,7 @@ from cli import exits
 from cli.collect.several import collect_all
 from cli.log_lines import Line
 from cli.settings.load import Settings, load
+from sinks.outage import Outage
 from sinks.topics import open_publisher
 from sinks.wire import decode
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
@@ -188,9 +189,9 @@ def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(east: FakePulsa
         if sentence.startswith("pass 2"):
             stop.set()
 
-    collect_all(settings.clusters, settings.collector, topic, stop, say, outage_s=60)
+    collect_all(settings.clusters, settings.collector, topic, stop, say, outage=Outage(60, stop.wait, say))
 
-    assert "no answer; trying again in 1 s" in said
+    assert "no answer; trying again for up to 60 s" in said
     records = [decode(value, b"") for value in topic.records]
     assert [record.sweep for record in records if isinstance(record, Sweep)] == [1, 2]
     assert sum(isinstance(record, LoadReport) for record in records) == 1 + 2 * 2, "one came before the outage, and again"
