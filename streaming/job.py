@@ -37,7 +37,7 @@ from streaming.failures import again_after_outages, again_while_passing, dead_ja
 from streaming.output import Output, open_output
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
-from streaming.session import java_end, query_settings, start_session, stop_session
+from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
 from streaming.sources.file_topic import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
@@ -49,8 +49,6 @@ from streaming.written import KINDS, Written, counted
 _OURS = ("telemetry", *KINDS)
 _LOOK_EVERY_S = 0.1
 _BATCH_ENDS_EVERY_S = 0.02
-#: Its connections close before the process has ended.
-_JAVA_ENDS_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +296,7 @@ def _running(run: Run, lock: int) -> Iterator[SparkSession]:
     except (SettingsError, SinkError):
         raise
     except Exception as error:  # what a call of Java raises when it is gone depends on the moment
-        code = java_end(_JAVA_ENDS_S)
+        code = java_end(JAVA_ENDS_S)
         if code is None:
             raise
         raise dead_java(code, run.folder / SPARK_LOG) from error

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -23,6 +24,8 @@ from streaming.connector import connector_settings
 from streaming.settings import JobSettings, uses_kafka
 from streaming.workers import check_master, is_local, send_code, worker_environment, worker_settings
 
+#: How long Spark's Java process may take to end after its connections have closed.
+JAVA_ENDS_S = 2.0
 _SECRET = "(?i)secret|password|token|jaas|keystore|access[.]?key|url"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -48,6 +51,7 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
             if SparkContext._gateway is None:
                 _launch(conf, spark_log, keep_open)
             session = SparkSession(SparkContext.getOrCreate(conf))
+            _quiet_about_dead_java(session)
             if not is_local(job.master):
                 send_code(session, spark_log.parent)
             return session
@@ -132,11 +136,29 @@ def _java_options(short: bool) -> Iterator[str]:
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
     """A process group of its own: Ctrl-C and `kill` of our group must not end Java in the middle of a batch; it ends when we do."""
-    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it prints stack traces about a Java that is gone; we say it in a line
     with spark_log.open("ab") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def _quiet_about_dead_java(session: SparkSession) -> None:
+    """py4j and PySpark's server for accumulators print stack traces when Java is gone; the caller logs that in a line (`java_end`)."""
+    root = logging.getLogger()
+    root.removeFilter(_is_not_of_py4j)
+    root.addFilter(_is_not_of_py4j)
+    server: Any = session.sparkContext._accumulatorServer
+    print_error = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if java_end(JAVA_ENDS_S) is None:
+            print_error(request, address)
+
+    server.handle_error = handle_error
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Exception while sending command")
 
 
 @contextmanager
