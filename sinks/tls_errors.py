@@ -71,6 +71,9 @@ def _own_certificate(reason: str, settings: PulsarSettings) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    # An exception that is raised again in the handler of its own cause is in its chain twice.
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
         yield error
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
