@@ -44,11 +44,11 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
         return settings.service_url
     urls = admin_urls(settings)
     scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
-    found: list[str] = []
+    found: dict[str, None] = {}
     failed: AdminError | None = None
     for web in dict.fromkeys([*(url.netloc for url in urls), *admin.brokers()]):
         try:
-            found += [f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"]
+            found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
         except BrokerUnavailable as error:
             failed = failed or error
         if len(found) == _SERVERS:

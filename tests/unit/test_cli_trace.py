@@ -117,7 +117,7 @@ def test_the_same_recording_gives_the_same_bytes_from_either_form(tmp_path: Path
 
 
 @pytest.mark.parametrize("place", [0, 1, 8, 12])
-@pytest.mark.parametrize("wrong_by_s", [-100_000, 100_000, 9 * 10**12])
+@pytest.mark.parametrize("wrong_by_s", [-100_000, 100_000, 8 * 10**12])
 def test_one_clock_that_is_far_off_makes_no_years_of_silence(tmp_path: Path, place: int, wrong_by_s: int) -> None:
     steady = passes(*[{A: {ORDERS: 3.0}, B: {CLICKS: 4.0}}] * 6)
     answer, target = traced(tmp_path, [*steady[:place], load_report(A, wrong_by_s, {ORDERS: 99.0}), *steady[place:]], "--json")

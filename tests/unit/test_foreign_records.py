@@ -11,6 +11,7 @@ from sinks.position import Position
 from sinks.pulsar_message import MessageId, id_at
 from sinks.readable import Placed, Skipped, place, readable
 from sinks.wire import decode_command, encode_command
+from strategies.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer
@@ -115,12 +116,12 @@ def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> Non
     control = Control(tmp_path)
     rebalancer("replay", recorded(tmp_path, uneven(rounds=3)), "--out", tmp_path / "out", *EAGER_WORDS)
     control.write("rounds", (tmp_path / "out" / "rounds.jsonl").read_bytes().splitlines())
-    control.send(command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", issued_at_ms=2**53, expires_at_ms=2**53))
+    control.send(command("t/ns/0x00000000_0xffffffff", "hot:1", id="last", issued_at_ms=LARGEST_TIME, expires_at_ms=LARGEST_TIME))
 
     answer = rebalancer("explain", "last", *words(control, "rounds", "commands"))
 
     assert answer.code == 0
-    assert f"when: {2**53} ms" in answer.out
+    assert f"when: {LARGEST_TIME} ms" in answer.out
 
 
 @pytest.mark.parametrize(
