@@ -91,7 +91,7 @@ class Loop:
 
     def begin(self, *others: Program) -> None:
         """Starts the others (all, if none is named) once the job has worked off a first record: it is not to begin with a backlog."""
-        self.wait_until(lambda: b"\nbatch " in self.log("run").read_bytes(), "the job works")
+        self.wait_until(lambda: b" batch " in self.log("run").read_bytes(), "the job works")
         self.start(*(others or ("collect", "execute")))
 
     def kill(self, program: Program) -> None:
