@@ -138,7 +138,7 @@ def attempted(spark: Spark, records: Sequence[TopicRecord], worker: StoreCache) 
     return attempt, list(processor.handleInputRows(("",), iter(as_they_are(records)[""]), None))
 
 
-def test_with_a_key_commands_are_the_same_bytes_and_signed(workshop: Workshop, tmp_path: Path) -> None:
+def test_with_a_key_commands_and_rounds_are_the_same_bytes_and_signed(workshop: Workshop, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("k" * 32, "utf-8")
     signing = SigningSettings(str(tmp_path / "key"))
     key = signing_key(signing)
@@ -149,8 +149,8 @@ def test_with_a_key_commands_are_the_same_bytes_and_signed(workshop: Workshop, t
     decided.batch(records_of(workshop))
 
     assert len(expected["commands"]) > 10
-    signed = [key.sign(command) for command in expected["commands"]]
-    assert decided.published == {**expected, "commands": signed}
+    signed = {topic: [key.sign(record) for record in expected[topic]] for topic in ("commands", "rounds")}
+    assert decided.published == {**expected, **signed}
 
 
 @pytest.mark.parametrize("way", [RAW, PACKED])
