@@ -132,6 +132,16 @@ class RealExecutor:
     def dead(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
+    @property
+    def pids(self) -> list[int]:
+        """The process, if there is one."""
+        return [] if self._process is None else [self._process.pid]
+
+    def wait_for_end(self, seconds: float = 60.0) -> int:
+        """The exit code of a start that is about to end."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
     def last_words(self) -> str:
         return self.log.read_text("utf-8", errors="replace")[-800:] if self.log.exists() else "none"
 

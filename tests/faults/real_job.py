@@ -140,6 +140,11 @@ class RealJob:
         """Whether the last start has not ended yet."""
         return self._process is not None and self._process.poll() is None
 
+    def wait_for_end(self, seconds: float = 60.0) -> int:
+        """The exit code of a start that is about to end."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
     def aim(self) -> set[int]:
         """Finds what `kill` is to hit first, so that it loses no time when the moment has come."""
         self._aimed_at = marked(self._mark)

@@ -1,0 +1,204 @@
+"""Hostile records through the real job and the real executor on Kafka: python -m tests.faults.hostile --records 2000 --seed 7.
+
+Each runs twice: over legal records alone, and with hostile ones between them. Nothing may end, what is decided stays the same bytes, every
+hostile record has its row on the rejected topic, and memory (of all processes together, at its peak) stays near that of the quiet run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sinks.plain_loop import PlainLoop
+from sinks.position import Position
+from sinks.wire import decode_rejected
+from strategies.engine import EngineSettings
+from tests.control_topic import TOPICS, Control, command
+from tests.faults.real_executor import TOKEN, RealExecutor
+from tests.faults.real_job import RealJob, recording
+from tests.hostile_records import COSTLY, costly_command, costly_policies, costly_sweep, hostile_records
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
+from tests.servers.kafka_broker import KafkaBroker, kafka_broker
+from tests.servers.kafka_topics import put, values
+
+#: Telemetry and commands take any record; the topics of ours are as Kafka makes them, with 1 MB.
+_WIDE = {"max.message.bytes": str(2**24)}
+_LEGAL_COMMANDS = 10
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Peaks in bytes, of the run without and of the run with hostile records; `faults`: what is wrong."""
+
+    quiet: int
+    peak: int
+    rejected: int
+    codes: Counter[str]
+    faults: tuple[str, ...]
+
+
+def resident(pids: Sequence[int]) -> int:
+    """Memory of processes together, pages that they share counted once."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue  # it has ended
+        total += next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+    return total
+
+
+def peak_until(ended: Callable[[], bool], pids: Callable[[], Sequence[int]], seconds: float) -> int:
+    """The largest `resident` until it has ended; AssertionError when that takes too long."""
+    deadline, peak = time.monotonic() + seconds, 0
+    while not ended():
+        assert time.monotonic() < deadline, f"not done after {seconds:g} s"
+        peak = max(peak, resident(pids()))
+        time.sleep(_LOOK_S)
+    return peak
+
+
+def telemetry(count: int, seed: int) -> Iterator[bytes]:
+    """Hostile telemetry: refused reports, and policies and sweeps that may be accepted, of another cluster than the recording's."""
+    rng, kinds = random.Random(seed), list(COSTLY)
+    for number, (_, record) in enumerate(hostile_records(count, seed)):
+        size = int(10 ** rng.uniform(2, 5))
+        match number % 10:
+            case 8:
+                yield costly_policies(kinds[number // 10 % len(kinds)], size)
+            case 9:
+                yield costly_sweep(kinds[number // 10 % len(kinds)], size)
+            case _:
+                yield record
+
+
+def mixed(legal: Sequence[bytes], bad: Sequence[bytes], seed: int) -> list[bytes]:
+    """The legal lines in their order, the others anywhere between them."""
+    rng = random.Random(seed)
+    slots = sorted(rng.randrange(len(legal)) for _ in bad)
+    lines, rest = list[bytes](), list(zip(slots, bad, strict=True))
+    for index, line in enumerate(legal):
+        lines.append(line)
+        while rest and rest[0][0] == index:
+            lines.append(rest.pop(0)[1])
+    return lines
+
+
+def plain(engine: EngineSettings, uri: str, lines: Sequence[bytes]) -> dict[str, Counter[bytes]]:
+    """What the plain loop makes of the lines of one partition."""
+    loop, found = PlainLoop(engine), {kind: Counter[bytes]() for kind in ("commands", "rounds", "rejected")}
+    for offset, line in enumerate(lines):
+        for row in loop.feed(Position(uri, 0, offset), line):
+            found[row.kind][row.value] += 1
+    return found
+
+
+def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]) -> Result:
+    """The job over these lines until all are read."""
+    uris = {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "telemetry" else {}) for topic in TOPICS}
+    put(uris["telemetry"], lines)
+    with RealJob(folder / name) as job:
+        job.start("--drain", *(word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")))
+        peak = peak_until(lambda: not job.running, lambda: sorted(job.aim()), 3_000)
+        code = job.wait_for_end()
+        expected = plain(job.engine, uris["telemetry"], lines)
+        words = job.log.read_text("utf-8", errors="replace")[-800:]
+    faults = [f"{name}: the job ended with {code}: {words}"] if code else []
+    for kind, wanted in expected.items():
+        found = Counter(values(uris[kind]))
+        if found != wanted:
+            faults.append(f"{name}: {kind}: {(wanted - found).total()} are missing, {(found - wanted).total()} are others")
+    rows = [decode_rejected(value) for value in expected["rejected"]]
+    return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
+
+
+def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[bytes]) -> Result:
+    """The executor over legal commands with other records between them, until all are worked off."""
+    control = Control(
+        folder / name, {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "commands" else {}) for topic in TOPICS}
+    )
+    with FakePulsar(Cluster(token=TOKEN)) as pulsar, RealExecutor(folder / name, pulsar, control) as executor:
+        one, two, _ = pulsar.cluster.brokers
+        bundles = [f"t/ns/0x{number:08x}_0x{number + 1:08x}" for number in range(_LEGAL_COMMANDS)]
+        pulsar.cluster.owners.update(dict.fromkeys(bundles, one))
+        legal = [executor.key.sign(_encoded(bundle, one, two)) for bundle in bundles]
+        put(control.uri("commands"), mixed(legal, bad, 1))
+        executor.start("--once", "--apply")
+        peak = peak_until(lambda: executor.dead, lambda: executor.pids, 3_000)
+        code = executor.wait_for_end()
+        verdicts, rows = Counter(control.verdicts()), [decode_rejected(value) for value in control.read("rejected")]
+        faults = [f"{name}: the executor ended with {code}: {executor.last_words()}"] if code else []
+    if verdicts != {("applied", ""): _LEGAL_COMMANDS}:
+        faults.append(f"{name}: outcomes are {dict(verdicts)}")
+    if len({row.offset for row in rows}) != len(bad) or len(rows) != len(bad):
+        faults.append(f"{name}: {len(rows)} rejected rows for {len(bad)} records that are no commands")
+    return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
+
+
+def _encoded(bundle: str, source: str, destination: str) -> bytes:
+    from sinks.wire import encode_command
+
+    now = int(time.time() * 1000)
+    return encode_command(command(bundle, source, destination, issued_at_ms=now, expires_at_ms=now + 3_600_000))
+
+
+def job(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
+    """Both runs of the job."""
+    legal = recording("modular-broker-killed")[:300]
+    quiet = run_job(broker, folder, "quiet-job", legal)
+    loud = run_job(broker, folder, "hostile-job", mixed(legal, list(telemetry(count, seed)), seed))
+    return _together(quiet, loud)
+
+
+def executor(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
+    """Both runs of the executor; every other hostile record looks like a command."""
+    kinds = list(COSTLY)
+    records = [record for _, record in hostile_records(count, seed)]
+    records[::2] = [costly_command(kinds[number % len(kinds)], len(record)) for number, record in enumerate(records[::2])]
+    quiet = run_executor(broker, folder, "quiet-executor", [])
+    loud = run_executor(broker, folder, "hostile-executor", records)
+    return _together(quiet, loud)
+
+
+def _together(quiet: Result, loud: Result) -> Result:
+    return Result(quiet.peak, loud.peak, loud.rejected, loud.codes, (*quiet.faults, *loud.faults))
+
+
+def main() -> int:
+    """Command line; exit code 1 if anything ended, was lost or changed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", choices=("job", "executor"))
+    given = parser.parse_args()
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="hostile-") as scratch:
+        folder = Path(scratch)
+        (folder / "broker").mkdir()
+        with kafka_broker(folder / "broker") as broker:
+            for name, both in (("job", job), ("executor", executor)):
+                if given.only in (None, name):
+                    began, found = time.monotonic(), both(broker, folder, given.records, given.seed)
+                    faults += found.faults
+                    print(
+                        f"{name}: {given.records} hostile records in {time.monotonic() - began:.0f} s, {found.rejected} rejected rows "
+                        f"({dict(found.codes)}); peak {found.peak / 2**20:.0f} MiB, {found.quiet / 2**20:.0f} MiB without them",
+                        flush=True,
+                    )
+    for fault in faults:
+        print(f"fault: {fault}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

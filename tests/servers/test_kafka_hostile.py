@@ -1,0 +1,38 @@
+"""Records made to cost, on Kafka: the job and the executor go on, reject each, and need hardly more memory than without them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.hostile import Result, executor, job
+from tests.servers.kafka_broker import KafkaBroker
+
+pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+
+_MOST_MORE = 300 * 10**6
+
+
+def check(found: Result) -> None:
+    assert found.faults == ()
+    assert found.peak - found.quiet <= _MOST_MORE, f"{found.peak / 1e6:.0f} MB, {found.quiet / 1e6:.0f} MB without hostile records"
+
+
+def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(job(own_kafka, tmp_path, 150, seed=1))
+
+
+def test_the_executor_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(executor(own_kafka, tmp_path, 150, seed=1))
+
+
+@pytest.mark.slow
+def test_the_job_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(job(own_kafka, tmp_path, 2_000, seed=7))
+
+
+@pytest.mark.slow
+def test_the_executor_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(executor(own_kafka, tmp_path, 2_000, seed=7))
