@@ -20,10 +20,12 @@ def check(found: Result) -> None:
     assert found.peak - found.quiet <= _MOST_MORE, f"{found.peak / 1e6:.0f} MB, {found.quiet / 1e6:.0f} MB without hostile records"
 
 
+@pytest.mark.slow
 def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
     check(job(own_kafka, tmp_path, 150, seed=1))
 
 
+@pytest.mark.slow
 def test_the_executor_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
     check(executor(own_kafka, tmp_path, 150, seed=1))
 
