@@ -36,6 +36,9 @@ def test_the_chosen_cases_are_identical(name: str) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the full vectors are not beside this clone")
 @pytest.mark.parametrize("name", files(SHARED))
 def test_all_cases_are_identical(name: str) -> None:
+    suite = name.partition("/")[0]
+    if suite.endswith("50") and suite not in {known for known, _ in SUITES}:
+        pytest.skip(f"suite {suite} is of Pulsar 5.0, which this version does not claim parity with")
     assert set(results(SHARED / name)) == {"identical"}
 
 
