@@ -179,8 +179,9 @@ def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
 
 def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
     """Raises the first complaint about a field; where the decoder says only "some entry of this object", finds out which."""
-    if isinstance(tree.get(_OPEN.get(expected, "")), dict):
-        tree = tree | {_OPEN[expected]: {}}
+    open_field = _OPEN.get(expected)
+    if open_field is not None and isinstance(tree.get(open_field), dict):
+        tree = tree | {open_field: {}}
     message = _refusal(tree, expected)
     if message is None:
         return

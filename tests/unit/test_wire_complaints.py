@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sinks.wire import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
@@ -244,7 +244,8 @@ def test_whatever_stands_in_a_field_it_is_decoded_or_refused(record: bytes, data
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=200))
+@given(st.binary(max_size=200) | JSON.map(lambda tree: json.dumps(tree).encode()))
+@example(b'{"":{}}')
 def test_noise_is_refused(record: bytes) -> None:
     for decoder in (lambda value: decode(value, b""), decode_command, decode_round, decode_outcome, decode_rejected):
         with pytest.raises(WireError):
