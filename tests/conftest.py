@@ -28,6 +28,22 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lanes for `--dist loadgroup`: tests that share a server or Spark run one after the other in one process, so that each starts once.
+
+    All other tests of a file stay together as well.
+    """
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_lane(item)))
+
+
+def _lane(item: pytest.Item) -> str:
+    folder, name = item.path.parent.name, item.path.name
+    if folder == "servers":
+        return "kafka" if name.startswith("test_kafka") else "pulsar"
+    return "spark" if folder == "spark" else f"{folder}/{name}"
+
+
 for name, examples in EXAMPLES.items():
     # Only the long search looks elsewhere every time: nobody's other run fails for what he did not change.
     searching = name == "long"
