@@ -1,9 +1,9 @@
 """How far two shedders agree: which bundles both moved, which only one, from which brokers, how much later, and why the other did not.
 
 The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours): of all moves that either made, the part
-that the other made too, for the same bundle within the time. Two that pick at random agree as well: a move of Pulsar's meets one of ours by
-chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for the same moves, 0 for moves that
-have nothing to do with each other, and less for shedders that avoid each other's bundles.
+that the other made too, for the same bundle, from the same broker, within the time. Two that pick at random agree as well: a move of
+Pulsar's meets one of ours by chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for
+the same moves, 0 for moves that have nothing to do with each other, and less for shedders that avoid each other's bundles.
 """
 
 from __future__ import annotations
@@ -126,9 +126,10 @@ def compare(
     people: Mapping[Moved, str] | None = None,
     window: Window = Window(),
 ) -> Agreement:
-    """Pairs each move of Pulsar with the nearest wish of ours for the same bundle that lies no further than `within_ms` from it.
+    """Pairs each move of Pulsar with our nearest wish for the same bundle and source that is no further than `within_ms` from it.
 
-    Nobody carried our wishes out, so they were repeated: those within `within_ms` of an earlier one for the same bundle are the same wish.
+    Nobody carried our wishes out, so they were repeated: those within `within_ms` of an earlier one for the same bundle and source are
+    the same wish.
     `bundles`: how many each cluster has; `people`: moves that are none of the shedder's, and why. Pairs outside of the window are left out.
     """
     wishes = _wishes(history.commands, within_ms)
@@ -161,12 +162,12 @@ def _by_chance(pairs: Sequence[Pair], bundles: Mapping[str, int], within_ms: int
 
 
 def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
-    newest: dict[tuple[str, str], int] = {}
+    newest: dict[tuple[str, str, str], int] = {}
     found = []
     for command in sorted(commands, key=lambda one: one.issued_at_ms):
         if command.action not in ("unload", "transfer"):
             continue
-        key = command.cluster, command.bundle
+        key = command.cluster, command.bundle, command.source
         if key not in newest or command.issued_at_ms - newest[key] > within_ms:
             found.append(command)
         newest[key] = command.issued_at_ms
@@ -174,7 +175,7 @@ def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
 
 
 def _same(wish: Command, move: Moved) -> bool:
-    return (wish.cluster, wish.bundle) == (move.cluster, move.bundle)
+    return (wish.cluster, wish.bundle, wish.source) == (move.cluster, move.bundle, move.source)
 
 
 def _why_not(move: Moved, rounds: Sequence[Round]) -> str:

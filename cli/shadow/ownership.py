@@ -112,11 +112,13 @@ class OwnershipWatch:
 
     def _own(self, cluster: _Cluster, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
         # A broker's report is seconds to minutes old: who names a bundle again that has come to another broker has not noticed yet.
-        already = cluster.listed.get(broker, frozenset())
+        # Its first report says nothing about when it got a bundle that another one names, too.
+        already = cluster.listed.get(broker)
         cluster.listed[broker] = frozenset(bundles)
         for bundle in bundles:
             before = cluster.owner.get(bundle)
-            if before not in (None, broker) and bundle in already and bundle in cluster.listed.get(str(before), frozenset()):
+            not_new = already is None or bundle in already
+            if before not in (None, broker) and not_new and bundle in cluster.listed.get(str(before), frozenset()):
                 continue
             cluster.owner[bundle] = broker
             if before not in (None, broker) and not is_system_bundle(bundle, "fixed"):
@@ -128,6 +130,8 @@ class OwnershipWatch:
     def _census(self, cluster: _Cluster, alive: Collection[str] | None) -> Iterator[Moved]:
         """A mute broker must have said itself that it gave the bundle up, by the next census at the latest."""
         cluster.alive = alive
+        if alive is not None:
+            cluster.listed = {broker: names for broker, names in cluster.listed.items() if broker in alive or broker in cluster.mute}
         waiting, doubtful = cluster.waiting, cluster.doubtful
         cluster.waiting, cluster.doubtful = [], []
         for moved in [*doubtful, *waiting]:

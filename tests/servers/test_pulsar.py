@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -208,9 +209,15 @@ def test_shadow_sees_real_moves_and_pairs_them_with_our_commands(
     cluster: PulsarCluster, used: Bundles, control: Control, tmp_path: Path
 ) -> None:
     first, second, third = used.all[:3]
-    with collecting(cluster.settings(tmp_path), control) as collector, traffic(used):
+    settings, before = cluster.settings(tmp_path), Control(tmp_path / "before")
+    with traffic(used), ExitStack() as ended:
         owners = {bundle: used.owner(bundle) for bundle in used.all}
-        eventually(lambda: known(collector, control) >= set(used.all), 180, "not every bundle was seen at its owner", 0.5)
+        # Reports are older than that: a log that began now would show how `traffic` has placed the bundles.
+        with collecting(settings, before) as early:
+            alone = {bundle: {owner} for bundle, owner in owners.items()}
+            eventually(lambda: named(early, before, used) == alone, 180, "not every bundle is reported by its owner alone", 0.5)
+        collector = ended.enter_context(collecting(settings, control))
+        eventually(lambda: named(collector, control, used) == alone, 180, "not every bundle was seen at its owner", 0.5)
         for bundle in (first, second):
             used.move_away(bundle)
         control.send(command(first, owners[first], used.owner(first)), command(third, owners[third], used.others(third)[0]))
@@ -230,13 +237,17 @@ def told(collector: Collector, control: Control) -> list[Moved]:
     return [moved for record in control.read("telemetry") for moved in watch.feed(record)]
 
 
-def known(collector: Collector, control: Control) -> set[str]:
-    """The bundles of which the telemetry so far tells the owner, after one more pass."""
+def named(collector: Collector, control: Control, used: Bundles) -> dict[str, set[str]]:
+    """Bundle → the brokers whose newest report or note names it, after one more pass."""
     passed(collector)
-    watch = OwnershipWatch()
-    for record in control.read("telemetry"):
-        list(watch.feed(record))
-    return watch.known("c")
+    newest: dict[tuple[str, str], set[str]] = {}
+    for line in control.read("telemetry"):
+        record, tree = decode(line, b""), json.loads(line)
+        if isinstance(record, LoadReport) and record.bundles is not None:
+            newest[tree["kind"], record.broker] = set(record.bundles.names)
+        elif tree.get("note") == "owned-bundles":
+            newest[tree["kind"], tree["broker"]] = set(tree["report"])
+    return {bundle: {broker for (_, broker), names in newest.items() if bundle in names} for bundle in used.all}
 
 
 @contextmanager

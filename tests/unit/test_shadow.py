@@ -56,6 +56,18 @@ def test_who_has_not_noticed_yet_that_a_bundle_left_does_not_get_it_back() -> No
     assert moves(*begin, *late, has(B, 30), has(A, 30, ONE), sweep(31, A, B)) == [(ONE, A, B), (ONE, B, A)]
 
 
+def test_a_bundle_that_two_brokers_name_when_the_log_begins_was_not_moved() -> None:
+    both = [has(A, 0, ONE), has(B, 0, ONE), sweep(1, A, B)]
+    assert moves(*both, has(A, 10, ONE), has(B, 10), sweep(11, A, B)) == []
+    assert moves(*both, has(A, 10, ONE), has(B, 10), sweep(11, A, B), has(A, 20), has(B, 20, ONE), sweep(21, A, B)) == [(ONE, A, B)]
+
+
+def test_a_broker_that_joins_gets_the_bundles_of_a_dead_one_and_then_loses_one() -> None:
+    begin = [has(A, 0, ONE), sweep(1, A, B), has(C, 10, ONE), sweep(11, B, C), has(C, 20, ONE), sweep(21, B, C)]
+    assert moves(*begin) == []
+    assert moves(*begin, has(C, 30), has(B, 30, ONE), sweep(31, B, C)) == [(ONE, C, B)]
+
+
 def test_bundles_of_brokers_that_are_gone_or_silent_were_not_moved() -> None:
     assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B)) == []
     assert moves(has(A, 0, ONE), sweep(1, A, B), has(B, 10, ONE), sweep(11, B, missing=[A])) == []
@@ -130,6 +142,12 @@ def test_a_wish_that_nobody_carries_out_is_repeated_and_counts_once() -> None:
 def test_each_move_takes_its_nearest_wish() -> None:
     found = agreement([moved(ONE, 0), moved(ONE, 2_000, B, A)], [wanted(ONE, 2_010, B, A), wanted(ONE, -10)])
     assert [pair.lag_ms for pair in found.pairs] == [-10_000, 10_000]
+
+
+def test_a_wish_to_take_a_bundle_from_where_a_move_brought_it_is_another_one() -> None:
+    found = agreement([moved(ONE, 0, C, A), moved(ONE, 20, A, B)], [wanted(ONE, 5)])
+    assert [(pair.verdict, pair.same_destination) for pair in found.pairs] == [("only Pulsar", None), ("both", True)]
+    assert [pair.verdict for pair in agreement([moved(ONE, 0, C, A)], [wanted(ONE, 5)]).pairs] == ["only Pulsar", "only ours"]
 
 
 def test_nobody_moved_anything() -> None:
