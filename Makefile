@@ -67,7 +67,7 @@ check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 types: $(STAMP)
 	@$(VENV)/bin/mypy $(CHECKED)
 fast-tests: $(STAMP)
-	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow" --hypothesis-profile=quick $(FAST) $(ARGS)
+	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow and not heavy" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
 format: $(STAMP) ## rewrite the code the way `make check` wants it

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -91,6 +92,7 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: 
     assert leaping.state == step_by_step.state
 
 
+@pytest.mark.heavy
 @given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
 def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str, loop: Loop, seed: int, other: int, passes: int) -> None:
     settings = replace(load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other))
@@ -102,6 +104,7 @@ def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str,
     assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
 
 
+@pytest.mark.heavy
 # A move is told in a pass of which this block of the file has no report.
 @example(pair=(("transfer", 502), ("overload", 1_843_399_207)), loop="closed", seed=644, passes=49, group=11)
 @given(st.tuples(rules, rules), st.sampled_from(("closed", "open")), seeds, lengths, st.integers(5, 60))

@@ -67,6 +67,7 @@ def test_published_13_uniform_acts_on_66_percent_and_on_four_and_a_half_times() 
     assert by_throughput.decisions[0].evidence["need"] == 70 * MIB
 
 
+@pytest.mark.heavy
 def test_published_13_a_hundred_new_brokers_take_uniform_a_hundred_rounds() -> None:
     rule = shedder("uniform", UniformSettings(max_unload=0.5), WEIGHTS, "parity")
     owned = {f"b{index}": [f"t/n{index}/{k}" for k in range(30 if index < 100 else 0)] for index in range(200)}

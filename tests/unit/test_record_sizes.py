@@ -35,6 +35,7 @@ def rows(records: Iterable[bytes], kind: str) -> list[bytes]:
     return [row.value for row in found if row.kind == kind]
 
 
+@pytest.mark.heavy
 def test_complaints_about_450000_entries_are_counted_and_the_first_ones_spelled_out() -> None:
     view = read_policies(json.dumps(policies(450_000)))
     assert len(view.complaints) == 11

@@ -156,6 +156,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
+@pytest.mark.heavy
 @linux
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_a_line_of_a_gigabyte_in_a_small_file_is_refused_within_a_memory_bound(tmp_path: Path, kind: str) -> None:

@@ -89,6 +89,7 @@ def test_rejected_rows_fit_even_for_the_worst_records() -> None:
     assert len(rows) > 100
 
 
+@pytest.mark.heavy
 def test_recordings_and_what_follows_from_them_fit() -> None:
     if not RECORDINGS.is_dir():
         pytest.skip("../shared/recordings is not there")

@@ -51,6 +51,7 @@ def test_threshold_shedder_moves_again_because_its_average_lags_behind() -> None
     assert len(set(sources)) > 1, "what took over has to give in its turn"
 
 
+@pytest.mark.heavy
 def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None:
     runs = [_run("e3-threshold-equal", seed)[1] for seed in range(2, 6)]
     assert any(move.source == move.destination for timeline in runs for move in timeline.moved())
@@ -58,6 +59,7 @@ def test_a_bundle_that_is_unloaded_without_a_destination_may_come_back() -> None
     assert not any(move.source == move.destination for timeline in named for move in timeline.moved())
 
 
+@pytest.mark.heavy
 def test_moves_that_take_longer_than_a_round_are_told_when_they_are_done() -> None:
     made, line = _run("hundred-new-brokers", who="threshold/parity+least_resource_usage", minutes=12)
     assert line.rounds == 12
@@ -70,6 +72,7 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
         assert made.figures.bundles_moved == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", shelf.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
     wish = wishes([name], (), [1], changes={"minutes": max(12, min(30, shelf.load(name).scenario.minutes))})[0]
@@ -86,6 +89,7 @@ def test_the_least_that_had_to_move_is_never_more_than_what_moved() -> None:
         assert made.figures.churn_ratio > 0.8
 
 
+@pytest.mark.heavy
 def test_a_dispatch_limit_hides_load_from_those_who_look_at_usage_only() -> None:
     relieved, _ = _run("dispatch-limit", who="avg/parity")
     content, line = _run("dispatch-limit", who="overload/parity")

@@ -27,6 +27,7 @@ def check_peaks(size: int, *faults: str) -> None:
     assert {name: found for name, found in peaks.items() if found[1] > 20 * found[0] + 20 * 10**6} == {}
 
 
+@pytest.mark.heavy
 @linux
 def test_no_record_of_half_a_megabyte_costs_more_than_its_size_allows() -> None:
     check_peaks(2**19, "half-a-character")
