@@ -15,6 +15,7 @@ from sinks.columnar_writing import ColumnarRecording
 from sinks.limits import WireLimits
 from sinks.outage import Outage
 from sinks.raw import SourceSettings
+from sinks.readable import Skipped, readable
 from sinks.recording import Recording, open_recording, write_recording
 from sinks.topics import Reader, TopicAccess, TopicRecord, open_reader
 from strategies.errors import SinkError
@@ -50,20 +51,29 @@ class Recorded:
 
 
 def record(
-    reader: Reader, target: Path, patience: Patience, stop: Stop, say: Callable[[str], None], *, outage: Outage | None = None
+    reader: Reader,
+    target: Path,
+    patience: Patience,
+    stop: Stop,
+    say: Callable[[str], None],
+    *,
+    unread: Skipped | None = None,
+    outage: Outage | None = None,
 ) -> Recorded:
     """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error.
 
-    But what was recorded in days of waiting for more is kept when the topic is lost (`Recorded.lost`). Raises SinkError.
+    But what was recorded in days of waiting for more is kept when the topic is lost (`Recorded.lost`). `unread` gets what cannot be read.
+    Raises SinkError.
     """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
     part = target.with_name(f".{target.name}.part{ending}")
     records = size = 0
     lost: list[SinkError] = []
+    unread = unread or Skipped("the topic", "record")
     try:
         with _begin(part) as recording:
             for found in _as_long_as_it_lasts(_blocks(reader, patience, stop, outage), patience, lost):
-                values = [as_line(one.value) for one in found]
+                values = [value for _, value in readable(found, as_line, unread)]
                 recording.append(values)
                 records += len(values)
                 size += sum(len(value) + 1 for value in values)

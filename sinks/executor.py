@@ -26,6 +26,7 @@ from sinks.limits import DEFAULT_LIMITS, WireLimits
 from sinks.origin import Origin
 from sinks.pace import Pace
 from sinks.pulsar_admin import PulsarAdmin
+from sinks.readable import check_read
 from sinks.signing import SigningKey
 from sinks.topics import Consumer, Publisher, TopicRecord
 from sinks.wire import cluster_of, decode_outcome, read_command, to_command
@@ -184,6 +185,7 @@ class Executor:
 
     def _read(self, record: TopicRecord) -> CommandRecord | None:
         """The command; None for one of another cluster, which another executor serves."""
+        check_read(record)
         if record.size > self._duty.limits.max_record_bytes:
             raise WireError("too-large", f"The record has {record.size} bytes, more than wire.max_record_bytes; no command is that large.")
         command = read_command(record.value)

@@ -31,11 +31,15 @@ _LOCK_TIMEOUT_S = 30.0
 
 
 class TopicRecord(NamedTuple):
-    """One line of a topic. `value` holds only its beginning when `size` is larger."""
+    """One record of a topic. `value` holds only its beginning when `size` is larger.
+
+    `unread`: why there is no value, in a sentence, where the topic holds something that cannot be read; empty otherwise.
+    """
 
     position: Position
     value: bytes
     size: int
+    unread: str = ""
 
 
 class FileTopicWriter:

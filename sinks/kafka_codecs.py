@@ -2,6 +2,8 @@
 
 kafka-python unpacks a batch into memory however large it gets: 32 KB of zstd become 1 GiB, and the broker accepts such a batch, because
 max.message.bytes limits what is sent. Its decoders are names of one module and have no setting, so `bound_batches` replaces them there.
+It also stops for good at a batch that it cannot read, without saying where: `bound_batches` makes it name the place, and a reader goes on
+behind it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES
@@ -19,6 +22,8 @@ Decode = Callable[[Any, int], bytes]
 LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
 #: What the error about a larger batch, or about one that cannot be unpacked, begins with.
 TOO_LARGE, UNREADABLE = "BatchTooLarge", "BatchUnreadable"
+#: What kafka-python says of a batch with a wrong checksum.
+_DAMAGED = "failed crc check"
 #: Package that each codec needs.
 PACKAGES: Mapping[str, str] = {"gzip": "", "snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 _SAMPLE = b"a load report " * 100
@@ -31,12 +36,66 @@ class _TooLarge(Exception):
     """A batch is larger than the bound."""
 
 
+class UnreadBatch(Exception):
+    """A batch as its producer sent it (its checksum is right) that no reader can use: above the bound, or nothing that can be unpacked.
+
+    `partition`: kafka-python's TopicPartition; `first`, `last`: the offsets of the records that were not read.
+    """
+
+    def __init__(self, reason: str, partition: Any, first: int, last: int) -> None:
+        super().__init__(f"{reason} (offsets {first} to {last})" if first < last else reason)
+        self.partition, self.first, self.last = partition, first, last
+
+
 def bound_batches() -> None:
-    """Consumers of kafka-python then raise CorruptRecordError for a batch above LARGEST_BATCH_BYTES or one that cannot be unpacked."""
+    """Consumers of kafka-python then raise UnreadBatch for a batch above LARGEST_BATCH_BYTES or one whose content cannot be read.
+
+    A reader goes on with `seek` behind the batch. A batch with a wrong checksum was damaged on its way and stays a CorruptRecordError.
+    """
+    from kafka.consumer.fetcher import Fetcher
     from kafka.record import default_records
 
     for codec, decode in _DECODERS.items():
         setattr(default_records, f"{codec}_decode", _bounded(codec, decode))
+    Fetcher.PartitionRecords = _placing()
+
+
+@cache
+def _placing() -> Any:
+    """kafka-python's class for the batches that one answer holds of a partition, which then names the place of a batch it cannot read."""
+    from kafka.consumer.fetcher import Fetcher
+    from kafka.errors import CorruptRecordError
+
+    class PlacingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+        def __init__(self, fetch_offset: int, tp: Any, records: Any, **more: Any) -> None:
+            self._noted = _Noted(records)
+            super().__init__(fetch_offset, tp, self._noted, **more)
+
+        def take(self, n: int | None = None) -> Any:
+            try:
+                return super().take(n)
+            except CorruptRecordError as error:
+                batch = self._noted.newest
+                if batch is None or _DAMAGED in str(error):
+                    raise
+                first, partition = max(self.next_fetch_offset, batch.base_offset), self.topic_partition
+                self.drain()
+                raise UnreadBatch(str(error.args[0]), partition, first, batch.last_offset) from error
+
+    return PlacingRecords
+
+
+class _Noted:
+    """Batches of kafka-python, handed on one by one; `newest`: the one that is being read."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.newest: Any = None
+
+    def next_batch(self) -> Any:
+        """The next batch, None behind the last."""
+        self.newest = self._records.next_batch()
+        return self.newest
 
 
 def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> bytes:

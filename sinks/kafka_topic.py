@@ -10,7 +10,7 @@ from typing import Any
 
 from sinks.file_topic import TopicRecord
 from sinks.kafka_admin import missing_topics
-from sinks.kafka_codecs import bound_batches
+from sinks.kafka_codecs import UnreadBatch, bound_batches
 from sinks.kafka_errors import NO_TOPIC, kafka_errors
 from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.limits import WireLimits, clip
@@ -153,10 +153,15 @@ class KafkaTopicConsumer:
         return []
 
     def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
+        """A batch that no reader can use counts as one record at its last offset, without a value: whoever commits it goes on behind."""
         from kafka.errors import CorruptRecordError
 
         try:
             found = self._client.poll(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        except UnreadBatch as batch:
+            self._client.seek(batch.partition, batch.last + 1)
+            place = Position(str(self._topic), batch.partition.partition, batch.last)
+            return [TopicRecord(place, b"", 0, f"A batch of records cannot be read: {batch}.")]
         except CorruptRecordError as error:
             raise CorruptRecordError(f"{_reason(error)}, {self._unread()}") from error
         return [self._record(record) for records in found.values() for record in records]

@@ -24,12 +24,19 @@ class Placed(NamedTuple):
     position: Position
     value: bytes
 
+    @property
+    def unread(self) -> str:
+        """Empty: it was read."""
+        return ""
+
 
 class _Record(Protocol):
     @property
     def position(self) -> Position: ...
     @property
     def value(self) -> bytes: ...
+    @property
+    def unread(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -66,14 +73,21 @@ class Skipped:
 
 
 def readable(records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped) -> Iterator[tuple[Position, T]]:
-    """The decoded records with their positions. A record for which `decode` raises WireError goes to `skipped`."""
+    """The decoded records with their positions. A record for which `decode` raises WireError, or that was not read, goes to `skipped`."""
     for record in records:
         try:
+            check_read(record)
             decoded = decode(record.value)
         except WireError as error:
             skipped.add(record.position, error)
         else:
             yield record.position, decoded
+
+
+def check_read(record: _Record) -> None:
+    """Raises WireError where the topic holds something at this place that cannot be read."""
+    if record.unread:
+        raise WireError("unreadable-batch", record.unread)
 
 
 def place(position: Position) -> str:

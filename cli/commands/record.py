@@ -15,6 +15,7 @@ from cli.stopping import stopping
 from sinks.columnar import ENDING
 from sinks.outage import Outage
 from sinks.raw import SourceSettings
+from sinks.readable import Skipped
 from sinks.topic_uri import parse_topic
 from sinks.topics import open_reader
 from sinks.watch import watched
@@ -54,7 +55,10 @@ def record(
     with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
         outage = Outage(patience.outage_s, stop.wait, console.progress)
         with watched([str(uri)], job.access, outage):
-            done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, outage=outage)
+            unread = Skipped(str(uri), "record")
+            done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
+    for line in unread.lines():
+        console.progress(f"warning: {line}")
     if as_json:
         console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
     else:

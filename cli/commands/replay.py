@@ -20,7 +20,7 @@ from cli.report.target import check_target
 from cli.settings.load import Settings
 from sinks.outputs import OutputRow
 from sinks.position import Position
-from sinks.readable import Placed, Skipped
+from sinks.readable import Placed, Skipped, readable
 from sinks.wire import decode_rejected
 from strategies.errors import WireError
 from strategies.model import Outcome
@@ -107,8 +107,11 @@ def _write(out: Path, made: decisions.Decisions, source: Passing) -> dict[str, P
 
 
 def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
-    """The records of a topic as the lines of a recording, with their positions on the topic."""
-    return (Placed(record.position, as_line(record.value)) for record in topic_records(uri, job.access, job.source))
+    """The records of a topic as lines of a recording, with their positions on the topic; at the end a warning about what was not read."""
+    unread = Skipped(uri, "telemetry record")
+    for found in readable(topic_records(uri, job.access, job.source), as_line, unread):
+        yield Placed(*found)
+    _warn(unread)
 
 
 def _tell_rejected(origin: str, made: decisions.Decisions) -> None:
@@ -117,6 +120,10 @@ def _tell_rejected(origin: str, made: decisions.Decisions) -> None:
     for row in made.rejected:
         rejected = decode_rejected(row.value)
         skipped.add(Position(rejected.topic, rejected.partition, rejected.offset), WireError(rejected.code, rejected.text))
+    _warn(skipped)
+
+
+def _warn(skipped: Skipped) -> None:
     for line in skipped.lines():
         console.progress(f"warning: {line}")
 

@@ -51,7 +51,7 @@ def _newest(job: JobSettings, since_ms: int) -> Sequence[bytes]:
     newest: deque[bytes] = deque(maxlen=_NEWEST)
     with closing(open_reader(job.topics.commands, job.access, since_ms=since_ms)) as reader:
         while records := reader.read():
-            newest.extend(record.value for record in records)
+            newest.extend(record.value for record in records if not record.unread)
     return newest
 
 

@@ -47,15 +47,23 @@ class Result:
 
 
 def resident(pids: Sequence[int]) -> int:
-    """Memory of processes together, pages that they share counted once."""
-    total = 0
-    for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue  # it has ended
-        total += next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
-    return total
+    """Memory of processes together, each at its own peak so far (the kernel keeps it, a look may miss it); shared pages count once."""
+    # Java starts programs by vfork: until such a child has its program, it *is* Java's memory.
+    return sum(own + largest - now for own, largest, now in {_sizes(pid) for pid in pids})
+
+
+def _sizes(pid: int) -> tuple[int, int, int]:
+    """Bytes: its part of the pages it has, the most it ever had, and what it has."""
+    try:
+        shares, sizes = (_kibibytes(Path(f"/proc/{pid}/{name}")) for name in ("smaps_rollup", "status"))
+    except OSError:
+        return 0, 0, 0  # it has ended
+    return 1024 * shares.get("Pss", 0), 1024 * sizes.get("VmHWM", 0), 1024 * sizes.get("VmRSS", 0)
+
+
+def _kibibytes(file: Path) -> dict[str, int]:
+    words = (line.split() for line in file.read_text().splitlines())
+    return {word[0].rstrip(":"): int(word[1]) for word in words if word[-1:] == ["kB"]}
 
 
 def peak_until(ended: Callable[[], bool], pids: Callable[[], Sequence[int]], seconds: float) -> int:
@@ -72,11 +80,11 @@ def telemetry(count: int, seed: int) -> Iterator[bytes]:
     """Hostile telemetry: refused reports, and policies and sweeps that may be accepted, of another cluster than the recording's."""
     rng, kinds = random.Random(seed), list(COSTLY)
     for number, (_, record) in enumerate(hostile_records(count, seed)):
-        size = int(10 ** rng.uniform(2, 5))
+        size = int(10 ** rng.uniform(2, 6 if number % 200 < 10 else 5))
         match number % 10:
-            case 8:
+            case 7:
                 yield costly_policies(kinds[number // 10 % len(kinds)], size)
-            case 9:
+            case 8:
                 yield costly_sweep(kinds[number // 10 % len(kinds)], size)
             case _:
                 yield record
@@ -161,10 +169,10 @@ def job(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
 
 
 def executor(broker: KafkaBroker, folder: Path, count: int, seed: int) -> Result:
-    """Both runs of the executor; every other hostile record looks like a command."""
+    """Both runs of the executor; every third hostile record looks like a command."""
     kinds = list(COSTLY)
     records = [record for _, record in hostile_records(count, seed)]
-    records[::2] = [costly_command(kinds[number % len(kinds)], len(record)) for number, record in enumerate(records[::2])]
+    records[::3] = [costly_command(kinds[number % len(kinds)], len(record) - 200) for number, record in enumerate(records[::3])]
     quiet = run_executor(broker, folder, "quiet-executor", [])
     loud = run_executor(broker, folder, "hostile-executor", records)
     return _together(quiet, loud)

@@ -62,7 +62,7 @@ def read(folder: Path) -> list[bytes]:
 
 def decided(folder: Path) -> list[OutputRow]:
     loop = PlainLoop(eager("threshold"))
-    return [row for record in FileTopicReader(folder).read()[0] for row in loop.feed(*record)]
+    return [row for record in FileTopicReader(folder).read()[0] for row in loop.feed(*record[:3])]
 
 
 def tell(folder: Path, log: Sequence[bytes], size: int) -> None:

@@ -25,10 +25,29 @@ def bomb(mebibytes: int) -> bytes:
     return b"".join([*parts, packer.compress(_varints(0)), packer.flush()])
 
 
-def batch(content: bytes, codec: int = _ZSTD) -> bytes:
-    """A batch of one record around what is packed, with the right checksum."""
-    summed = struct.pack(">hiqqqhii", codec, 0, 0, 0, -1, -1, -1, 1) + content
+def batch(content: bytes, codec: int = _ZSTD, records: int = 1) -> bytes:
+    """A batch around what is packed, with the right checksum."""
+    summed = struct.pack(">hiqqqhii", codec, records - 1, 0, 0, -1, -1, -1, records) + content
     return struct.pack(">qiibI", 0, len(summed) + 9, 0, 2, crc32c(summed)) + summed
+
+
+def bombs(records: int, mebibytes: int) -> bytes:
+    """The same with several records, each of so many mebibytes."""
+    size = mebibytes * len(_CHUNK)
+    packer = zstandard.ZstdCompressor().compressobj()
+    parts: list[bytes] = []
+    for number in range(records):
+        before = b"\0" + _varints(0, number, -1, size)
+        parts.append(packer.compress(_varints(len(before) + size + 1) + before))
+        parts += [packer.compress(_CHUNK) for _ in range(mebibytes)]
+        parts.append(packer.compress(_varints(0)))
+    return b"".join([*parts, packer.flush()])
+
+
+def with_header(name: bytes, value: bytes) -> bytes:
+    """The content of an unpacked batch: one record whose header has any bytes as its name."""
+    body = b"\0" + _varints(0, 0, -1, len(value)) + value + _varints(1, len(name)) + name + _varints(-1)
+    return _varints(len(body)) + body
 
 
 def numbered(whole: bytes, offset: int) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import resource
 import struct
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,14 @@ from pyspark.sql import SparkSession
 from cli import exits
 from sinks.epochs import next_epoch
 from sinks.topic_uri import parse_topic
-from sinks.topics import open_reader
+from sinks.topics import TopicRecord, open_consumer, open_reader
+from sinks.wire import decode_rejected
 from strategies.errors import SinkError
 from streaming.settings import JobSettings, Topics
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.replayed import replayed
-from tests.servers.kafka_batches import batch, bomb, numbered, produce
+from tests.servers.kafka_batches import batch, bomb, bombs, numbered, produce, with_header
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, drain
@@ -42,8 +44,7 @@ def packed_topics(kafka: KafkaBroker, codec: str) -> Topics:
 
 def codec_of_first_batch(kafka: KafkaBroker, uri: str) -> int:
     """The number of its codec, as it stands in the broker's file."""
-    (segment,) = (kafka.server.folder / "data").glob(f"{parse_topic(uri).name}-0/*.log")
-    return int(struct.unpack_from(">h", segment.read_bytes(), 21)[0]) & 7
+    return int(struct.unpack_from(">h", segment_of(kafka, parse_topic(uri).name).read_bytes(), 21)[0]) & 7
 
 
 def put_packed(uri: str, lines: Sequence[bytes], codec: str) -> None:
@@ -112,29 +113,112 @@ def test_batches_of_python_producers_are_read_too(kafka: KafkaBroker, codec: str
         assert [record.value for record in reader.read()] == lines
 
 
-def test_a_batch_that_grows_beyond_all_bounds_is_named_and_takes_no_memory(kafka: KafkaBroker) -> None:
-    uri = kafka.topic("bomb")
+#: By name: batches that the broker takes and that no reader of ours can use, and how many records each claims to hold.
+UNUSABLE: Mapping[str, tuple[Callable[[], bytes], int]] = {
+    "one record of 1 GiB": (lambda: batch(bomb(_BOMB_MIB)), 1),
+    "64 records of 16 MiB": (lambda: batch(bombs(64, 16), records=64), 64),
+    "a header's name that is no text": (lambda: batch(with_header(b"\xff\xfe", b"{}"), codec=0), 1),
+}
+
+
+@pytest.mark.parametrize("shape", UNUSABLE)
+def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_memory(kafka: KafkaBroker, shape: str) -> None:
+    make, count = UNUSABLE[shape]
+    uri = kafka.topic(f"unusable-{list(UNUSABLE).index(shape)}")
     put(uri, [b"{}"])
-    assert produce(uri, batch(bomb(_BOMB_MIB))) == 0, "the broker takes it"
+    assert produce(uri, make()) == 0, "the broker takes it"
+    put(uri, [b"[]"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found: list[TopicRecord] = []
     with closing(open_reader(uri)) as reader:
-        assert [record.value for record in reader.read()] == [b"{}"]
-        with pytest.raises(SinkError, match=r"too much memory when it is unpacked.*zstd.*partition 0 at offset 1") as refused:
-            reader.read()
-    assert "\n" not in str(refused.value)
+        while records := reader.read():
+            found += records
+    assert [(record.position.offset, record.value, bool(record.unread)) for record in found] == [
+        (0, b"{}", False),
+        (count, b"", True),
+        (count + 1, b"[]", False),
+    ]
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
     assert grown < _BOMB_MIB * 2**20 / 4
 
 
-def test_a_batch_that_was_damaged_on_the_disk_is_named(own_kafka: KafkaBroker) -> None:
-    uri = own_kafka.topic("damaged")
+def test_each_partition_goes_on_behind_its_own_batch(kafka: KafkaBroker) -> None:
+    """And a group that has committed the place of such a batch does not meet it again."""
+    uri = kafka.topic("unusable-anywhere", partitions=3)
+    put(uri, [f'{{"cluster":"c{number}"}}'.encode() for number in range(30)])
+    assert produce(uri, batch(bomb(_BOMB_MIB))) == 0
+    assert produce(uri, batch(bombs(64, 16), records=64)) == 0
+    put(uri, [f'{{"cluster":"c{number}"}}'.encode() for number in range(30)])
+    found: list[TopicRecord] = []
+    with closing(open_consumer(uri, "g", Path())) as consumer:
+        while records := consumer.poll(7, 2):
+            found += records
+            consumer.commit(records[-1])
+    assert Counter(bool(record.unread) for record in found) == {False: 60, True: 2}
+    with closing(open_consumer(uri, "g", Path())) as consumer:
+        assert consumer.poll(7, 2) == []
+
+
+def test_every_road_passes_over_a_batch_that_cannot_be_read(kafka: KafkaBroker, tmp_path: Path) -> None:
+    """Each names its place, and the executor rejects it."""
+    places, lines = Topics(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
+    words = [word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")]
+    decided = replayed(lines, eager())
+    for uri, some in ((places.telemetry, lines), (places.rounds, decided["rounds"]), (places.commands, decided["commands"])):
+        assert produce(uri, batch(bombs(64, 16), records=64)) == 0
+        put(uri, some)
+    place = "[unreadable-batch]: partition 0, offset 63. A batch of records cannot be read: BatchTooLarge: zstd"
+
+    done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    assert place in done.err
+    done = rebalancer("replay", "--from-topic", places.telemetry, "--json")
+    assert (done.code, done.json["records"]) == (exits.OK, len(lines))
+    assert place in done.err
+    for command, source in (("explain", places.commands), ("shadow", places.telemetry)):
+        done = rebalancer(command, *words)
+        assert done.code == exits.OK, done.err
+        assert f"{source}: skipped 1 record that is no" in done.err
+        assert place in done.err
+    assert next_epoch((places.rounds, places.commands)) == 2
+    with FakePulsar(Cluster()) as pulsar:
+        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
+        executed = rebalancer("execute", "--apply", "--once", *words, *(word for one in given for word in ("--set", one)))
+    assert (executed.code, len(executed.out.splitlines())) == (exits.OK, len(decided["commands"])), executed.err
+    rows = [decode_rejected(value) for value in values(places.rejected)]
+    assert [(row.code, row.partition, row.offset) for row in rows] == [("unreadable-batch", 0, 63)]
+
+
+def test_a_batch_that_nobody_can_unpack_is_passed_over(own_kafka: KafkaBroker) -> None:
+    """Its checksum is right, so its producer sent nonsense, and nothing is lost. A broker would not take it: it is put into its file."""
+    uri = own_kafka.topic("nonsense")
     put(uri, [b"{}"])
     own_kafka.server.stop()
-    (segment,) = (own_kafka.server.folder / "data").glob("damaged-0/*.log")
-    with segment.open("ab") as file:
+    with segment_of(own_kafka, "nonsense").open("ab") as file:
         file.write(numbered(batch(b"no zstd at all"), 1))
     own_kafka.server.start()
     with closing(open_reader(uri)) as reader:
         assert [record.value for record in reader.read()] == [b"{}"]
-        with pytest.raises(SinkError, match=r"cannot be unpacked.*zstd.*partition 0 at offset 1"):
+        (unread,) = reader.read()
+    assert (unread.position.offset, unread.value) == (1, b"")
+    assert "BatchUnreadable: zstd" in unread.unread
+
+
+def test_a_batch_with_a_wrong_checksum_ends_the_reader(kafka: KafkaBroker) -> None:
+    """It was damaged on the disk and may have been legal: it is named, and not passed over."""
+    uri = kafka.topic("wrong-checksum")
+    put(uri, [b"{}"])
+    put(uri, [b"[]"])
+    with segment_of(kafka, "wrong-checksum").open("r+b") as file:
+        file.seek(file.read().rindex(b"[]"))
+        file.write(b"()")
+    with closing(open_reader(uri)) as reader:
+        assert [record.value for record in reader.read()] == [b"{}"]
+        with pytest.raises(SinkError, match=r"a batch of records is damaged.*partition 0 at offset 1"):
             reader.read()
+
+
+def segment_of(kafka: KafkaBroker, topic: str) -> Path:
+    """The broker's file of a topic with one partition."""
+    (segment,) = (kafka.server.folder / "data").glob(f"{topic}-0/*.log")
+    return segment

@@ -252,6 +252,31 @@ def test_noise_is_refused(record: bytes) -> None:
             decoder(record)
 
 
+#: Keys that no contract names; some look like what the decoder writes into its messages.
+ODD_KEYS = ("", " ", "$", "...", "[0]", "[...]", "x` - at `$.v", "missing required field `v`", "\x00", "\ud83d\ude00", "__class__")
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("value", [{}, {"": {}}, [], None, "x"], ids=str)
+def test_a_key_that_no_contract_names_ends_no_complaint(key: str, value: object) -> None:
+    """In every kind of record, at the top and in all objects below, beside each fault: a field of it is missing, or is another thing."""
+    for record in one_of_each():
+        tree = json.loads(record)
+        for name in tree:
+            for faulty in ({field: tree[field] for field in tree if field != name}, tree | {name: {"": []}}):
+                decode_or_refuse(json.dumps(faulty | {key: value}).encode())
+                decode_or_refuse(json.dumps(with_key_everywhere(faulty, key, value)).encode())
+    for decoder in (decode_command, decode_round, decode_outcome, decode_rejected):
+        refusal(json.dumps({key: value}).encode(), decoder)
+        refusal(json.dumps({"v": 1, key: value}).encode(), decoder)
+
+
+def with_key_everywhere(tree: object, key: str, value: object) -> object:
+    if isinstance(tree, list):
+        return [with_key_everywhere(one, key, value) for one in tree]
+    return {name: with_key_everywhere(one, key, value) for name, one in tree.items()} | {key: value} if isinstance(tree, dict) else tree
+
+
 def test_depth_is_judged_the_same_however_deep_the_caller_stands() -> None:
     def code_below(levels: int, record: bytes) -> str:
         return code_below(levels - 1, record) if levels else refusal(record).code
