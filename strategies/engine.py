@@ -34,7 +34,7 @@ from strategies.outcomes import after_commands, learn_outcome, without_settled
 from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
-from strategies.reports import accept_report, depart, newest_report_ms
+from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import Mode, RoundSettings, Weights
@@ -115,9 +115,15 @@ class Engine:
         self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Events of one record of the store's cluster; the commands of a round come right before its record."""
+        """Events of one record of the store's cluster; the commands of a round come right before its record.
+
+        A record that repeats what counts already has none: brokers and publishers send the same again.
+        """
         if isinstance(record, Note):
             return []
+        return [event for event in self._fold(record, store) if not (isinstance(event, Rejection) and event.code == REPEATED)]
+
+    def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         state = store.get_cluster()
         if state.early is not None:
             return self._begin(record, state, state.early, store)
@@ -249,14 +255,7 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             return depart(record.broker, state, store, record.ts), None
         case Sweep():
             if record.ts <= state.sweep_at_ms:
-                code = "duplicate" if record.ts == state.sweep_at_ms else "out-of-order"
-                text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
-                if record.sweep == state.sweep + 1:
-                    text = (
-                        f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "
-                        "the collector's clock stands still or went back; check it"
-                    )
-                return state, Rejection(code, text, record)
+                return state, _late_sweep(record, state)
             return replace(state, sweep_at_ms=record.ts, sweep=record.sweep, missing=dict(record.missing)), None
         case OutcomeReport():
             return learn_outcome(record, state, store), None
@@ -264,6 +263,18 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
             return replace(state, policies=record.snapshot), None
         case Note():
             return state, None
+
+
+def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
+    if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
+        return Rejection(REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record)
+    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
+    if record.sweep == state.sweep + 1:
+        text = (
+            f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "
+            "the collector's clock stands still or went back; check it"
+        )
+    return Rejection("duplicate" if record.ts == state.sweep_at_ms else "out-of-order", text, record)
 
 
 def _due(record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings) -> ClosedBy | None:

@@ -16,6 +16,8 @@ _T = TypeVar("_T")
 #: So many bundles may be between two brokers at a time. When half a cluster leaves, the state must stay small; the averages of
 #: bundles beyond start afresh.
 MOVING_AT_MOST = 10_000
+#: Code of a record whose content counts already. It changes nothing and is no fault: the engine answers it with no event.
+REPEATED = "repeated"
 
 
 def accept_report(report: LoadReport, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
@@ -94,7 +96,7 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
     if report.ts > newest:
         return None
     if report.ts == newest and report.digest == digest:
-        return Rejection("duplicate", f"{report.broker} said the same at {report.ts} already: nothing to do", report)
+        return Rejection(REPEATED, f"{report.broker} said the same at {report.ts} already: nothing to do", report)
     text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it came late or twice, nothing to do"
     return Rejection("out-of-order", text, report)
 

@@ -135,11 +135,6 @@ def oversized(rng: random.Random, line: bytes, record_bytes: int = 9 * 2**20) ->
     return "oversized", line[:-1] + b',"more":"' + bytes([rng.randrange(97, 123)]) * (record_bytes - len(line)) + b'"}'
 
 
-def duplicate(_: random.Random, line: bytes) -> Illegal:
-    """The same report again; put it after the original."""
-    return "duplicate", line
-
-
 def out_of_order(rng: random.Random, line: bytes) -> Illegal:
     """A report that is older than the original; put it after that."""
     return "out-of-order", _with(line, ("ts",), json.loads(line)["ts"] - rng.randrange(1, 1000))
@@ -169,7 +164,7 @@ UNDECODABLE: tuple[Maker, ...] = (
     too_deep,
 )
 #: Kinds that are illegal only because of what came before them.
-UNTIMELY: tuple[Maker, ...] = (duplicate, out_of_order, from_the_future)
+UNTIMELY: tuple[Maker, ...] = (out_of_order, from_the_future)
 MAKERS: tuple[Maker, ...] = (*UNDECODABLE, *UNTIMELY)
 
 CODES: dict[str, frozenset[str]] = {
@@ -189,7 +184,6 @@ CODES: dict[str, frozenset[str]] = {
     "broker-listed-twice": frozenset({"broker-listed-twice"}),
     "too-deep": frozenset({"too-deep"}),
     "oversized": frozenset({"too-large"}),
-    "duplicate": frozenset({"duplicate"}),
     "out-of-order": frozenset({"out-of-order"}),
     "from-the-future": frozenset({"clock-ahead"}),
 }

@@ -12,7 +12,7 @@ from tests.illegal_records import CODES, illegal_lines
 #: How illegal records may lie in a log: `broken-clocks-first` puts the reports from the future before everything else.
 PLACEMENTS = ("scattered", "at-the-start", "one-block", "after-the-end", "broken-clocks-first")
 #: What is illegal only after the line it was made of. When that one is long ago, its lateness is what is told first.
-_LATER = {"duplicate": {"out-of-order", "clock-behind"}, "out-of-order": {"clock-behind"}}
+_LATER = {"out-of-order": {"clock-behind"}}
 
 
 @dataclass(frozen=True, slots=True)

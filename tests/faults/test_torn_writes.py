@@ -119,5 +119,6 @@ def test_a_torn_append_that_is_repeated_changes_no_decision(size: int, data: st.
         expected, found = decided(clean), decided(torn)
     assert [row for row in found if row.kind != "rejected"] == expected
     rejected = [decode_rejected(row.value) for row in found if row.kind == "rejected"]
-    assert len(rejected) == len(whole[:cut].splitlines())
-    assert [row.code for row in rejected if row.code not in ("duplicate", "out-of-order")] in ([], ["not-json"])
+    # What comes twice is no fault, unless something newer came between.
+    assert len(rejected) <= len(whole[:cut].splitlines())
+    assert [row.code for row in rejected if row.code != "out-of-order"] in ([], ["not-json"])
