@@ -9,8 +9,10 @@ from strategies.errors import SinkError
 if TYPE_CHECKING:
     import pulsar
 
-#: 63 bits: BookKeeper hands out ledgers of 31 bits, brokers close a ledger after 50,000 entries, clients a batch after 1,000 messages.
+#: 63 bits: BookKeeper hands out ledgers of 31 bits, brokers close a ledger after 50,000 entries, clients a batch after 1,000 messages. All
+#: three are settings of theirs.
 _LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12
+_LAST_ENTRY, _LAST_IN_BATCH = (1 << _ENTRY_BITS) - 1, (1 << _BATCH_BITS) - 1
 
 
 class MessageId(NamedTuple):
@@ -22,14 +24,18 @@ class MessageId(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """A number that grows with the id: ledger · 2³² + entry · 2¹² + place in the batch. Raises SinkError where that has no room."""
-        batch = max(0, self.batch)
-        if self.ledger >> _LEDGER_BITS or self.entry >> _ENTRY_BITS or batch >> _BATCH_BITS:
+        """A number that never falls while ids grow: ledger · 2³² + entry · 2¹² + place in the batch.
+
+        Messages beyond the 4,096th of a batch, or the 2²⁰th entry of a ledger, share the largest number that their entry, or ledger, has.
+        Raises SinkError for a ledger beyond 2³¹.
+        """
+        if self.ledger >> _LEDGER_BITS:
             raise SinkError(
-                f"message {self.ledger}:{self.entry}:{self.batch}: a ledger may hold 2^{_ENTRY_BITS} entries and an entry 2^{_BATCH_BITS} "
-                "messages here; lower the brokers' managedLedgerMaxEntriesPerLedger or the producers' batches"
+                f"message {self.ledger}:{self.entry}:{self.batch}: the ids of ledgers are below 2^{_LEDGER_BITS} here; name a topic on a "
+                "cluster whose BookKeeper hands out such ids"
             )
-        return self.ledger << (_ENTRY_BITS + _BATCH_BITS) | self.entry << _BATCH_BITS | batch
+        batch = min(max(0, self.batch), _LAST_IN_BATCH) if self.entry <= _LAST_ENTRY else _LAST_IN_BATCH
+        return self.ledger << (_ENTRY_BITS + _BATCH_BITS) | min(self.entry, _LAST_ENTRY) << _BATCH_BITS | batch
 
     def for_client(self) -> pulsar.MessageId:
         """The same as Pulsar's client takes it."""
@@ -45,6 +51,11 @@ def id_of(found: Any) -> MessageId:
 
 
 def id_at(offset: int) -> MessageId:
-    """The id that has this offset; `batch` is 0 where an entry is one message."""
+    """The first id that has this offset; `batch` is 0 where an entry is one message."""
     entries = offset >> _BATCH_BITS
-    return MessageId(entries >> _ENTRY_BITS, entries & (1 << _ENTRY_BITS) - 1, offset & (1 << _BATCH_BITS) - 1)
+    return MessageId(entries >> _ENTRY_BITS, entries & _LAST_ENTRY, offset & _LAST_IN_BATCH)
+
+
+def is_shared(id_: MessageId) -> bool:
+    """Whether later messages may have the same offset as this one."""
+    return id_.batch >= _LAST_IN_BATCH

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 from sinks.position import Position
-from sinks.pulsar_message import id_at
+from sinks.pulsar_message import id_at, is_shared
 from strategies.errors import WireError
 
 T = TypeVar("T")
@@ -98,8 +98,9 @@ def place(position: Position) -> str:
         case "kafka":
             return f"partition {partition}, offset {offset}"
         case "pulsar" | "pulsar+ssl":
-            ledger, entry, batch = id_at(offset)
-            return f"partition {partition}, message {ledger}:{entry}:{batch}"
+            found = id_at(offset)
+            later = " or a later one" if is_shared(found) else ""
+            return f"partition {partition}, message {found.ledger}:{found.entry}:{found.batch}{later}"
         case "file":
             return f"segment {partition}, byte {offset}"
         case _:

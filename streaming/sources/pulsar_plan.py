@@ -21,8 +21,8 @@ DELETED = (
 #: A partition gives at most so many records before the next one has its turn.
 _TURN = 100
 _LOOK_EVERY_S = 0.001
-#: No message of an entry comes behind it.
-_LAST_IN_ENTRY = 2**12 - 1
+#: No message of an entry comes behind it: Pulsar's protocol has 31 bits for the place.
+_LAST_IN_ENTRY = 2**31 - 1
 #: How often it is asked whether a topic has more partitions.
 _PARTITIONS_EVERY_S = 30.0
 

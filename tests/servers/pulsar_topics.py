@@ -20,6 +20,8 @@ def put(cluster: PulsarCluster, uri: str, values: Sequence[bytes], batch: int = 
             batching_enabled=batch > 1,
             batching_max_messages=max(2, batch),
             batching_max_allowed_size_in_bytes=2**22,
+            batching_max_publish_delay_ms=1_000,
+            max_pending_messages=max(1_000, 2 * batch),
         )
         for value in values:
             producer.send_async(value, lambda result, _: results.append(str(result)), partition_key=cluster_of(value) or None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from sinks.topics import open_reader
+from sinks.topics import TopicAccess, open_reader
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put as put_on_kafka
 from tests.servers.pulsar_cluster import PulsarCluster
@@ -49,26 +50,27 @@ def words(uris: dict[str, str]) -> list[str]:
     return [word for topic, uri in uris.items() for word in ("--set", f"topics.{topic}={uri}")]
 
 
-def check(uris: dict[str, str], decided: Decided, places: dict[str, str]) -> None:
-    """`places`: where the first record of a later version is on each topic."""
+def check(uris: dict[str, str], decided: Decided, places: dict[str, str], login: Sequence[str] = ()) -> None:
+    """`places`: where the first record of a later version is on each topic. `login`: settings."""
+    given = [*words(uris), *login]
     whole = rebalancer("explain", "1", "--from", decided.folder)
-    answer = rebalancer("explain", "1", *words(uris))
+    answer = rebalancer("explain", "1", *given)
     assert (answer.code, answer.out) == (0, whole.out), answer.err
     for kind in ("rounds", "commands"):
         assert f"{uris[kind]}: skipped 1 record that is no {kind[:-1]} [unknown-version]: {places[kind]}. $.v is 99" in answer.err
         assert f"{uris[kind]}: skipped 2 records that are no {kind[:-1]}s [not-json]: " in answer.err
 
-    compared = rebalancer("shadow", "--json", *words(uris))
+    compared = rebalancer("shadow", "--json", *given)
     assert (compared.code, compared.json["rounds"]) == (0, 3), compared.err
     assert f"{uris['telemetry']}: skipped 1 record that is no telemetry record [not-json]: {places['telemetry']}. " in compared.err
     assert "no commands [not-json]" in compared.err
 
-    examined = rebalancer("doctor", "--no-spark-start", "--json", *words(uris)).json["findings"]
+    examined = rebalancer("doctor", "--no-spark-start", "--json", *given).json["findings"]
     (epochs,) = [one for one in examined if one["check"] == "epochs"]
     assert (epochs["status"], "newest on topics.rounds: 1" in epochs["text"]) == ("warn", True)
     assert f"[unknown-version]: {places['rounds']}. " in epochs["text"]
 
-    replayed: Answer = rebalancer("replay", "--from-topic", uris["telemetry"])
+    replayed: Answer = rebalancer("replay", "--from-topic", uris["telemetry"], *login)
     assert f"rejected not-json at {places['telemetry']} of {uris['telemetry']}: " in replayed.out
 
 
@@ -86,16 +88,25 @@ def test_on_kafka_they_are_named_by_partition_and_offset(kafka: KafkaBroker, dec
     check(uris, decided, {"telemetry": "partition 0, offset 2", "rounds": first, "commands": first})
 
 
-def test_on_pulsar_they_are_named_by_message_id(pulsar: PulsarCluster, decided: Decided) -> None:
-    uris = {kind: pulsar.topic(f"foreign/records/{kind}") for kind in ("telemetry", "rounds", "commands")}
-    put_on_pulsar(pulsar, uris["telemetry"], telemetry(), batch=1)
+def test_on_pulsar_they_are_named_by_message_id(pulsar: PulsarCluster, decided: Decided, tmp_path: Path) -> None:
+    check_on_pulsar(pulsar, decided, tmp_path)
+
+
+def test_on_extensible_brokers_with_tokens_too(guarded_pulsar: PulsarCluster, decided: Decided, tmp_path: Path) -> None:
+    check_on_pulsar(guarded_pulsar, decided, tmp_path)
+
+
+def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> None:
+    uris = {kind: cluster.topic(f"foreign/records/{kind}") for kind in ("telemetry", "rounds", "commands")}
+    put_on_pulsar(cluster, uris["telemetry"], telemetry(), batch=1)
     for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
-        put_on_pulsar(pulsar, uris[kind], strewn(lines), batch=5)
+        put_on_pulsar(cluster, uris[kind], strewn(lines), batch=5)
+    settings = cluster.settings(folder)
 
     def nth(kind: str, number: int) -> str:
-        reader = open_reader(uris[kind])
-        ledger = reader.read()[0].position.offset >> 32
-        reader.close()
+        with closing(open_reader(uris[kind], TopicAccess(pulsar=settings))) as reader:
+            ledger = reader.read()[0].position.offset >> 32
         return f"partition 0, message {ledger}:{number}:0"
 
-    check(uris, decided, {"telemetry": nth("telemetry", 2), "rounds": nth("rounds", 0), "commands": nth("commands", 0)})
+    login = ["--set", f"pulsar.token_file={settings.token_file}"]
+    check(uris, decided, {"telemetry": nth("telemetry", 2), "rounds": nth("rounds", 0), "commands": nth("commands", 0)}, login)

@@ -14,9 +14,12 @@ from cli import exits
 from cli.doctor.places import check_topics
 from cli.settings.load import load
 from sinks.file_topic import TopicRecord
+from sinks.pulsar_partition import PulsarLink
 from sinks.pulsar_settings import PulsarSettings
+from sinks.topic_uri import parse_topic
 from sinks.topics import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
+from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS
 from tests.servers.jvm import free_ports
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
@@ -62,6 +65,28 @@ def test_of_an_entry_of_several_messages_all_come_again(pulsar: PulsarCluster, o
     records = first.poll(6, 5)
     first.commit(records[5])
     assert [record.value for record in opened(uri).poll(3, 5)] == lines[4:7]
+
+
+def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
+    uri, lines = pulsar.topic("topics/consumer/wide"), [b"%d" % number for number in range(5_000)]
+    put(pulsar, uri, lines, batch=5_000)
+    with closing(open_reader(uri)) as reader:
+        read = [record for records in iter(reader.read, []) for record in records]
+    assert [record.value for record in read] == lines
+    offsets = [record.position.offset for record in read]
+    assert (offsets == sorted(offsets), len({offset >> 12 for offset in offsets})) == (True, 1), "one entry, in order"
+
+    consumer, polled = opened(uri), list[TopicRecord]()
+    while len(polled) < len(lines):
+        polled += consumer.poll(1_000, 5)
+        consumer.commit(polled[-1])
+    assert [record.value for record in polled] == lines
+
+    planner = PulsarPlanner(PulsarLink(parse_topic(uri), PulsarSettings()), 2**30, fail_on_loss=True)
+    with closing(planner):
+        begin = planner.begin("earliest")
+        middle = planner.advance(begin, 4_500)
+        assert [offset[-1] for offset in (middle["0"], planner.advance(middle, 4_500)["0"])] == [4_500, 5_000]
 
 
 def test_a_commit_covers_all_partitions_up_to_its_record(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:

@@ -137,6 +137,11 @@ def test_places_are_named_as_the_tools_of_the_topic_name_them(topic: str, named:
     assert place(Position(topic, 2, 77)) == named
 
 
+def test_a_place_in_a_batch_beyond_the_numbers_says_so() -> None:
+    offset = MessageId(12, 34, 5_000).offset
+    assert place(Position("pulsar://h:1/t/n/t", 0, offset)) == "partition 0, message 12:34:4095 or a later one"
+
+
 def test_an_offset_is_a_message_id() -> None:
     id_ = MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1)
     assert id_at(id_.offset) == id_
