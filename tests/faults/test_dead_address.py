@@ -97,5 +97,8 @@ def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
     started = subprocess.run(
         [sys.executable, "-m", "cli.main", command, *words], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False
     )
+    errors = [line for line in started.stderr.splitlines() if " error: " in f" {line}"]
+    assert (len(errors), started.stderr.splitlines()[-1:]) == (1, errors), started.stderr
+    assert "127.0.0.1:1 does not accept connections" in errors[0]
     assert "Traceback" not in started.stderr
     return started.returncode
