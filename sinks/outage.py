@@ -11,6 +11,7 @@ from strategies.errors import RebalancerError
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
+_DOUBLINGS = 5
 
 
 @dataclass
@@ -19,56 +20,56 @@ class Outage:
 
     `patience_s`: how long it is endured. `wait`: sleeps for a number of seconds; True from it means that the process is to end. `say`
     hears one sentence when an outage begins and one when it is over, whichever thread notices first.
+
+    An outage lasts while the thread that asks has no answer, or the work fails: once where nothing asks, and twice in a row where the
+    servers answer that thread, because a first failure may be left from before. Work that succeeds ends no outage that the other thread
+    sees: on Pulsar, reading fails only when there is something to read.
     """
 
     patience_s: float
     wait: Callable[[float], bool]
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
-    _since: float | None = field(default=None, init=False)
-    _pause: float = field(default=_FIRST_PAUSE_S, init=False)
+    #: When the work that does not succeed failed first.
+    _failing_since: float | None = field(default=None, init=False)
+    #: How often it has failed since it last worked, or since the servers were back.
+    _failures: int = field(default=0, init=False)
+    #: Whether the servers answer the thread that asks; None before its first question.
+    _answering: bool | None = field(default=None, init=False)
     _said_at: float | None = field(default=None, init=False)
-    _answering: bool = field(default=False, init=False)
-    _missed: bool = field(default=False, init=False)
-    _excused: bool = field(default=True, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def over(self) -> None:
         """It works."""
-        self._since, self._pause, self._excused = None, _FIRST_PAUSE_S, True
-        self._end()
+        with self._lock:
+            self._failing_since, self._failures = None, 0
+            self._tell()
 
     def endure(self, error: RebalancerError) -> None:
         """Logs what is wrong and waits. Raises the error when trying again cannot help, or no patience is left."""
         now = self.clock()
-        self._since = now if self._since is None else self._since
-        if not error.retryable or now - self._since >= self.patience_s:
-            raise error
-        # Where the servers answer, one failure may be left from the time before.
-        excused, self._excused = self._excused and self._answering, False
-        if not excused:
-            self._begin(error)
-        self.wait(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+        with self._lock:
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if not error.retryable or now - self._failing_since >= self.patience_s:
+                raise error
+            pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._failures, _DOUBLINGS), _LONGEST_PAUSE_S)
+            self._failures += 1
+            self._tell(error)
+        self.wait(pause_s)
 
     def asked(self, error: RebalancerError | None) -> None:
-        """The thread that only asks has this error, or None with an answer. It ends only outages that it has seen itself."""
-        self._answering = error is None
-        if error is not None:
-            self._missed = True
-            self._begin(error)
-        elif self._missed:
-            self._missed, self._excused = False, True
-            self._end()
-
-    def _begin(self, error: RebalancerError) -> None:
+        """The thread that only asks has this error, or None with an answer."""
         with self._lock:
-            if self._said_at is None:
-                self._said_at = self.clock()
-                self.say(f"{error}; trying again for up to {self.patience_s:g} s")
+            if error is None and self._answering is False:
+                self._failures = 0
+            self._answering = error is None
+            self._tell(error)
 
-    def _end(self) -> None:
-        with self._lock:
-            if self._said_at is not None:
-                self.say(f"the servers of the topics answer again after {self.clock() - self._said_at:.0f} s")
-                self._said_at = None
+    def _tell(self, error: RebalancerError | None = None) -> None:
+        away = self._answering is False or self._failures > (1 if self._answering else 0)
+        if away and self._said_at is None and error is not None:
+            self._said_at = self.clock()
+            self.say(f"{str(error).rstrip('.')}; trying again for up to {self.patience_s:g} s")
+        elif not away and self._said_at is not None:
+            self.say(f"the servers of the topics answer again after {self.clock() - self._said_at:.0f} s")
+            self._said_at = None

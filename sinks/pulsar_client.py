@@ -34,7 +34,10 @@ _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "ProducerBlockedQuotaExceededException": (PublishTimeout, "the namespace's backlog quota is used up; raise it, or consume what waits"),
 }
 #: A client that is not let in tries again until its time is up, and does not say why.
-_SILENT = "Pulsar did not do it in time; check the token in pulsar.token_file, then look into the broker's log"
+_SILENT = (
+    "Pulsar did not do it in time; check that the brokers run and the one that serves the topic answers, check the token in "
+    "pulsar.token_file, then look into the broker's log"
+)
 
 
 _TLS_HERE = "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name the port without TLS"

@@ -97,6 +97,18 @@ class PulsarLink:
         """Opens a partition; see there."""
         return PartitionReader(self, number, partition, after)
 
+    def at_end(self, partition: str) -> pulsar.Reader:
+        """The client's own reader behind the newest message: whether there is a newer one, it asks the broker each time."""
+        import pulsar
+
+        with self.errors():
+            # With a message in its queue, or once it has gone to the newest one, it would answer by itself.
+            return self.client.create_reader(partition, pulsar.MessageId.latest, start_message_id_inclusive=False, receiver_queue_size=0)
+
+    def drop(self) -> None:
+        """Closes the same without a word to brokers, which may not answer."""
+        self.client.shutdown()
+
     def close(self) -> None:
         """Closes the connection and everything that was opened through it."""
         import pulsar
