@@ -1,8 +1,8 @@
 """Carries out one command on the cluster and sees whether it took effect. Whether it may is decided in strategies/admission.py.
 
-An unload is not repeated on a guess: when nobody knows whether it was carried out (the answer was lost, the process died), the owner of
-the bundle tells. Only where that shows that nothing happened is it done again, and a release without a destination not even then, for
-the bundle may have been released and have come back.
+An unload is not repeated on a guess: when it is unknown whether it was carried out (the answer was lost, the process died), or ownership
+is changing (another unload is under way), the owner of the bundle tells. Only where that shows that nothing happened is it done again,
+and a release without a destination not even then, for the bundle may have been released and have come back.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Applier:
 
     def _after_failure(self, command: CommandRecord, failure: AdminError, final: bool) -> Effect | None:
         """The effect in spite of, or because of, a failed call; None when it may be tried again."""
-        unsure = isinstance(failure, Unanswered)
+        unsure = isinstance(failure, Unanswered | NotOwned)
         place = self._watch(command, _released) if unsure else self._look(command)
         if place.known and _released(command, place):
             return self._arrival(command)

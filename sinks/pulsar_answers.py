@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
@@ -11,6 +12,7 @@ _LONGEST_REASON = 300
 _AGAIN_LATER = frozenset({425, 429, 503})
 #: Something between us and the broker, or the broker itself, gave up waiting for work that may have been done.
 _GAVE_UP = frozenset({408, 502, 504})
+_BEING_UNLOADED = re.compile(r"\bNamespace bundle \S+ is being unloaded\b")
 
 
 class Unanswered(BrokerUnavailable):
@@ -80,6 +82,12 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
         return BrokerUnavailable(f"{said}: it is busy or starting; try again in a while.")
     if status in _GAVE_UP:
         return Unanswered(f"{said}: it took too long; look at what came of it before you try again.")
+    if _BEING_UNLOADED.search(reason):
+        return NotOwned(f"{said}: ownership is changing; the next round decides again.")
+    return _refused(said, status)
+
+
+def _refused(said: str, status: int) -> Refused:
     if status == 409:
         return Refused(f"{said}: what the call names is not available at the moment; check that the destination is alive.")
     if 300 <= status < 400:

@@ -59,7 +59,9 @@ class BrokerUnavailable(AdminError):
 
 
 class NotOwned(AdminError):
-    """The broker does not own the bundle."""
+    """The broker does not own the bundle, or ownership is changing."""
+
+    retryable = True
 
 
 class NotFound(AdminError):

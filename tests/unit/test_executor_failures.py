@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,8 +12,22 @@ from sinks.executor import Duty
 from strategies.errors import Unauthorized
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
-from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.pulsar_fake.server import FakePulsar, Fault, Faults
 from tests.unit.executor_lives import APPLY, ONE, TWO, Death, Life, run
+
+
+def scene_of_another_unload(pulsar: FakePulsar, bundle: str, *, looks: int, then: str) -> Faults:
+    """Another unload begins just before the first of ours, ends after `looks` looks at the owner, and leaves the bundle to `then`."""
+    seen = count()
+
+    def under_way(request: Request) -> None:
+        if request.method == "PUT" and not next(seen):
+            pulsar.cluster.being_unloaded.add(bundle)
+        elif bundle in pulsar.cluster.being_unloaded and "/non-persistent/" in request.target and next(seen) > looks:
+            pulsar.cluster.being_unloaded.clear()
+            pulsar.cluster.owners[bundle] = then
+
+    return under_way
 
 
 class TestWhenCallsFail:
@@ -97,6 +112,46 @@ class TestWhenCallsFail:
 
         assert run(pulsar, control) == [told]
         assert len(pulsar.cluster.applied) == 1
+
+    @pytest.mark.parametrize("back", [False, True])
+    def test_a_transfer_during_another_unload_waits_for_its_end(self, pulsar: FakePulsar, control: Control, back: bool) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one if back else two)
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("applied", "")]
+        assert pulsar.cluster.applied == ([Applied("unload", ONE, one, two)] if back else [])
+
+    def test_a_transfer_that_brokers_pass_to_and_fro_is_tried_again(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, three = pulsar.cluster.brokers
+        passed_on = count()
+
+        def to_and_fro(request: Request) -> Fault | None:
+            if request.method != "PUT" or next(passed_on) > 8:
+                return None
+            other = three if request.broker == one else one
+            return Fault(instead=Answer(307, location=f"http://{other}{request.target}"))
+
+        pulsar.faults = to_and_fro
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("applied", "")]
+        assert pulsar.cluster.applied == [Applied("unload", ONE, one, two)]
+
+    def test_a_release_during_another_unload_is_not_repeated(self, pulsar: FakePulsar, control: Control) -> None:
+        one, _, _ = pulsar.cluster.brokers
+        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=5, then=one)
+        control.send(command(ONE, one))
+
+        assert run(pulsar, control) == [("failed", "not-owned")]
+        assert pulsar.cluster.applied == []
+
+    def test_an_unload_that_does_not_end_is_not_waited_for_without_end(self, pulsar: FakePulsar, control: Control) -> None:
+        one, two, _ = pulsar.cluster.brokers
+        pulsar.faults = scene_of_another_unload(pulsar, ONE, looks=10**6, then=two)
+        control.send(command(ONE, one, two))
+
+        assert run(pulsar, control) == [("failed", "not-owned")]
 
     def test_without_clients_nobody_looks_the_bundle_up(self, pulsar: FakePulsar, control: Control) -> None:
         one, two, _ = pulsar.cluster.brokers
