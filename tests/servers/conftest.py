@@ -10,7 +10,7 @@ import pytest
 
 from tests.servers.jvm import has_compiler
 from tests.servers.kafka_broker import KafkaBroker, kafka_broker
-from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
+from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 from tests.servers.watch import Watched, first_fault
 
@@ -89,11 +89,7 @@ def _used_by(item: pytest.Item) -> list[Watched]:
 
 def _watched(value: Any) -> tuple[str, Watched] | None:
     if isinstance(value, PulsarProcesses):
-        return value.cluster.brokers[0], Watched(value.servers, _login(value.cluster))
+        return value.cluster.brokers[0], Watched(value.servers, value.cluster.settings(value.cluster.server.folder))
     if isinstance(value, PulsarCluster):
-        return value.brokers[0], Watched(dict.fromkeys(value.brokers, value.server), _login(value))
+        return value.brokers[0], Watched(dict.fromkeys(value.brokers, value.server), value.settings(value.server.folder))
     return None
-
-
-def _login(cluster: PulsarCluster) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token_of('admin')}"} if cluster.guarded else {}

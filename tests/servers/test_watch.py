@@ -13,12 +13,13 @@ from tests.servers.watch import Watched
 pytestmark = pytest.mark.servers
 
 
-def test_a_broker_that_stands_still_is_named_with_its_threads(modular: PulsarProcesses) -> None:
+def test_a_broker_that_stands_still_is_named_with_its_threads(modular: PulsarProcesses, tmp_path: Path) -> None:
     broker, server = next((broker, server) for broker, server in modular.servers.items() if server.runs)
-    assert Watched({broker: server}).look() == ""
+    settings = modular.cluster.settings(tmp_path)
+    assert Watched({broker: server}, settings).look() == ""
     server.pause()
     try:
-        found = Watched({broker: server}, patience_s=2.0).look()
+        found = Watched({broker: server}, settings, patience_ms=2_000).look()
     finally:
         server.resume()
     assert found.startswith(f"{broker} does not read metadata any more")

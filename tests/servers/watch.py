@@ -1,32 +1,40 @@
 """Whether the brokers of a test cluster still do their work; when not, which one, and what its threads wait for.
 
 A broker that is dead or frozen (its only thread for metadata events waits for itself) makes every later test on the cluster fail with a
-riddle. Here the first test that meets it says what happened, and the others say so at once.
+riddle. Here the first test that meets it says what happened, and the others say so at once. A broker that answers nothing is as bad for
+tests as a frozen one, so both count.
 """
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from sinks.freezes import look, probing
+from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_settings import PulsarSettings
 from tests.servers.jvm import Server, java
 
 #: A broker on a machine with 60 busy processes answers within seconds.
-_PATIENCE_S = 60.0
+_PATIENCE_MS = 60_000
 _LOOKS = 2
 
 
 @dataclass
 class Watched:
-    """The brokers by their ids, each with the process that it runs in. `fault`: what was found; it stays."""
+    """The brokers by their ids, each with the process that it runs in. `settings`: how to ask them, None = only ended ones are found.
+
+    `fault`: what was found; it stays.
+    """
 
     servers: Mapping[str, Server]
-    headers: Mapping[str, str] = field(default_factory=dict)
-    patience_s: float = _PATIENCE_S
+    settings: PulsarSettings | None = None
+    patience_ms: int = _PATIENCE_MS
     fault: str = ""
 
     def look(self) -> str:
@@ -40,28 +48,16 @@ class Watched:
 
     def _frozen(self) -> list[str]:
         running = [broker for broker, server in self.servers.items() if server.runs]
-        with ThreadPoolExecutor(max(1, len(running))) as pool:
-            return list(pool.map(self._fault_of, running))
+        if self.settings is None or not running:
+            return []
+        with closing(PulsarAdmin(probing(self.settings, self.patience_ms))) as admin, ThreadPoolExecutor(len(running)) as pool:
+            return list(pool.map(partial(self._fault_of, admin), running))
 
-    def _fault_of(self, broker: str) -> str:
-        whys = []
-        for _ in range(_LOOKS):
-            why = self._silence(broker)
-            if not why:
-                return ""
-            whys.append(why)
+    def _fault_of(self, admin: PulsarAdmin, broker: str) -> str:
+        if any(look(admin, broker) == "reads" for _ in range(_LOOKS)):
+            return ""
         dump = thread_dump(self.servers[broker])
-        return f"{broker} does not read metadata any more ({whys[-1]}): it is frozen or stopped. Its threads are in {dump}"
-
-    def _silence(self, broker: str) -> str:
-        """Why it did not answer a question that needs metadata nobody has asked for before; empty if it did."""
-        import httpx
-
-        try:
-            httpx.get(f"http://{broker}/admin/v2/tenants/{secrets.token_hex(8)}", headers=self.headers, timeout=self.patience_s)
-        except httpx.HTTPError as error:
-            return type(error).__name__
-        return ""
+        return f"{broker} does not read metadata any more: it is frozen or stopped. Its threads are in {dump}"
 
 
 def thread_dump(server: Server) -> Path:
