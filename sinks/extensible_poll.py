@@ -6,7 +6,7 @@ withdrawn or older than `loadBalancerBrokerLoadDataTTLInSeconds`. So does a pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -29,15 +29,18 @@ class Arrivals(Protocol):
         ...
 
 
-def ownership_of(admin: PulsarAdmin, published: Collection[str]) -> Callable[[str], bytes]:
-    """Asks a broker that has published load for what it owns; of any other it finds out only whether it answers.
+class Owners(Protocol):
+    """Who owns the bundles of the cluster: `bundle_owners.OwnerPoll`."""
 
-    The same call can freeze a modular broker (docs/PULSAR_FAULTS.md), so the settings, or what a broker's configuration says, are no proof.
-    """
+    def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
+        """What each of these brokers owns, where it changed. Raises Unauthorized."""
+        ...
+
+
+def lives(admin: PulsarAdmin) -> Callable[[str], bytes]:
+    """Finds out whether a broker answers; the answer says nothing."""
 
     def ask(broker: str) -> bytes:
-        if broker in published:
-            return admin.extensible_ownership(broker)
         admin.read_metadata(broker)
         return WITHDRAWN
 
@@ -46,27 +49,22 @@ def ownership_of(admin: PulsarAdmin, published: Collection[str]) -> Callable[[st
 
 @dataclass
 class ExtensiblePoll:
-    """`owned` asks brokers what they own, or only whether they live (`ownership_of`); `keep_ms`: how long a broker's word holds.
-
-    `published`: the brokers of the last pass that have published load, which modular ones never do.
-    """
+    """`living` asks brokers whether they live (`lives`); `keep_ms`: how long a broker's word holds."""
 
     arrivals: Arrivals
-    owned: BrokerPoll
+    living: BrokerPoll
+    owners: Owners
     keep_ms: int
     clock_ms: Callable[[], int]
-    published: set[str] = field(default_factory=set)
     _newest: dict[tuple[Kind, str], Report] = field(default_factory=dict)
     _said_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
-    _owned: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """One pass over these brokers; what others said is passed on too, it may be their last word. Raises SinkError."""
         arrived = [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        self.published.clear()
-        self.published.update(broker for _, broker in self._said_ms)
-        polled = self.owned.run(brokers)
+        polled = self.living.run(brokers)
+        owned = self.owners.run(polled.answered)
         arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
         again = self._again({(report.kind, report.broker) for report in arrived})
@@ -74,7 +72,7 @@ class ExtensiblePoll:
             broker: why for broker in brokers if broker not in polled.missing and (why := self._lacking(broker))
         }
         answered = tuple(broker for broker in brokers if broker not in missing)
-        return Pass(polled.number, self.clock_ms(), (*arrived, *again), answered, missing, self._changed(polled))
+        return Pass(polled.number, self.clock_ms(), (*arrived, *again), answered, missing, owned)
 
     def close(self) -> None:
         """Stops following."""
@@ -97,7 +95,6 @@ class ExtensiblePoll:
             if broker in alive and now - self._said_ms[kind, broker] <= self.keep_ms
         }
         self._said_ms = {key: ts for key, ts in self._said_ms.items() if key[1] in alive}
-        self._owned = {broker: body for broker, body in self._owned.items() if broker in alive}
 
     def _again(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
         """What was said before and still holds. Rounds see by its content that it is no new sample."""
@@ -118,10 +115,3 @@ class ExtensiblePoll:
         if newest is not None:
             return f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle moves; new ones follow"
         return f"{broker} published its load {age_s:.0f} s ago for the last time, which is too long ago to count; look after it"
-
-    def _changed(self, polled: Pass) -> tuple[Report, ...]:
-        """Brokers that own something else than when they were asked last."""
-        told = (report for report in polled.reports if report.body != WITHDRAWN)
-        changed = tuple(report for report in told if self._owned.get(report.broker) != report.body)
-        self._owned |= {report.broker: report.body for report in changed}
-        return changed

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from sinks.bundle_owners import OwnerPoll
 from sinks.collecting import BrokerPoll, Poll
 from sinks.collector_settings import CollectorSettings
-from sinks.extensible_poll import ExtensiblePoll, ownership_of
+from sinks.extensible_poll import ExtensiblePoll, lives
 from sinks.freezes import FrozenReports
 from sinks.load_topics import LoadTopics
 from sinks.pulsar_admin import PulsarAdmin
@@ -80,9 +81,9 @@ def open_poll(
     if manager == "modular":
         return BrokerPoll(FrozenReports(quick).load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
     arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    published = set[str]()
-    owned = BrokerPoll(ownership_of(quick, published), collector.max_concurrent, collector.most_passes_off, clock_ms)
-    return ExtensiblePoll(arrivals, owned, collector.keep_ms, clock_ms, published)
+    living = BrokerPoll(lives(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
+    owners = OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms)
+    return ExtensiblePoll(arrivals, living, owners, collector.keep_ms, clock_ms)
 
 
 #: Where the deadline of `hasty` comes from, for sentences.

@@ -1,7 +1,7 @@
 """The admin API of one Pulsar cluster: what executor and collector ask, and the three things an executor does.
 
 Nothing here loads a bundle, as look-ups would: the owner is what a broker answers to a read of the bundle's topics. The list of all bundles
-that a broker owns is read of extensible brokers only: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
+that a broker owns is not read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _API = "/admin/v2"
 #: An owner is believed by its own word. Nobody, or no answer, is checked with others.
 _MOST_ASKED = 3
 _SAY_NOBODY = 2
-_BEING_UNLOADED = "is being unloaded"
 
 
 class PulsarAdmin:
@@ -73,17 +72,6 @@ class PulsarAdmin:
         except NotFound:
             return None
         return told if isinstance(told, str) else None
-
-    def extensible_ownership(self, broker: str) -> bytes:
-        """What a broker owns, as JSON in order of name: bundle → how it came to it. For a broker that is not there: {}.
-
-        Only for a broker that certainly runs the extensible load manager: it answers from memory, where a modular one can freeze.
-        """
-        call = Call(f"which bundles {broker} owns", "GET", _path("brokers", self._settings.cluster, broker, "ownedNamespaces"), at=broker)
-        try:
-            return json.dumps(_json(call, self._http.ask(call), dict), sort_keys=True).encode()
-        except NotFound:
-            return b"{}"
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """Every setting that is in force at a broker, or at any, by Pulsar's key."""
@@ -197,10 +185,6 @@ class PulsarAdmin:
             if owner not in (None, broker):
                 return owner
             raise NotOwned(f"{named}, which does not own it (any more): ownership is changing; the next round decides again.") from named
-        except Refused as error:
-            if _BEING_UNLOADED in str(error):
-                raise NotOwned(f"{bundle} is being unloaded: ownership is changing; the next round decides again.") from error
-            raise
 
     def _confirmed(self, named: str, bundle: str, alive: Sequence[str]) -> str | None:
         """What the named owner says itself; others hear of a release a moment late. One that does not answer is taken for the owner."""

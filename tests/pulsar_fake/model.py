@@ -133,8 +133,6 @@ class Cluster:
                 return _ok({"loadManagerClassName": _MANAGERS[self.manager], **self.configuration})
             case [_cluster]:  # any name is as good as the right one
                 return _ok(self.brokers)
-            case [_cluster, broker, "ownedNamespaces"]:
-                return self._owned(request, broker)
         return _error(404, "no such resource")
 
     def _get_namespaces(self, parts: list[str]) -> Answer:
@@ -151,20 +149,12 @@ class Cluster:
                 return _ok(sorted({b.rpartition("/")[0] for b in self.owners if b.startswith(f"{tenant}/")}))
         return _error(404, "no such resource")
 
-    def _owned(self, request: Request, broker: str) -> Answer:
-        if broker not in self.brokers:
-            return _error(404, "Broker not found")
-        if request.broker != broker:
-            return _redirect(broker, request.target)
-        status = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
-        return _ok({bundle: status for bundle, owner in self.owners.items() if owner == broker})
-
     def _topics_of_bundle(self, request: Request, namespace: str, range_: str) -> Answer:
         unknown, owner = self._unknown(namespace, range_), self.owners.get(f"{namespace}/{range_}")
         if unknown is not None:
             return unknown
         if f"{namespace}/{range_}" in self.being_unloaded:
-            return _unforeseen("java.lang.IllegalStateException", f"Namespace bundle {namespace}/{range_} is being unloaded")
+            return _being_unloaded(f"{namespace}/{range_}")
         if owner is None:
             return Answer(204)
         return _ok([]) if owner == request.broker else _redirect(owner, f"{request.path}?authoritative=false")
@@ -199,6 +189,8 @@ class Cluster:
         return self._release(bundle, owner, destination)
 
     def _release(self, bundle: str, owner: str, destination: str | None) -> Answer:
+        if bundle in self.being_unloaded:
+            return _being_unloaded(bundle)
         if self.manager == "extensible" and destination == owner:
             return _unforeseen(
                 "java.lang.IllegalArgumentException", f"Namespace bundle: {bundle} own by {owner}, cannot be transfer to same broker."
@@ -267,6 +259,11 @@ def _error(status: int, reason: str) -> Answer:
 def _unforeseen(exception: str, message: str) -> Answer:
     trace = f"{exception}{'' if message == 'null' else ': ' + message}\n\tat org.apache.pulsar.broker.Some.method(Some.java:1)"
     return _error(500, f"\n --- An unexpected error occurred in the server ---\n\nMessage: {message}\n\nStacktrace:\n\n{trace}\n")
+
+
+def _being_unloaded(bundle: str) -> Answer:
+    """Of the owner, while another unload is under way: to a second unload, and to a read of the bundle's topics."""
+    return _unforeseen("java.lang.IllegalStateException", f"Namespace bundle {bundle} is being unloaded")
 
 
 def _redirect(broker: str, target: str) -> Answer:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from threading import Event
 
 import pytest
 
@@ -18,11 +20,11 @@ from cli.doctor.freezes import check_freezes
 from sinks.collecting import BrokerPoll
 from sinks.freezes import FrozenReports, look, probing, stuck_brokers
 from sinks.pulsar_admin import PulsarAdmin
-from tests.control_topic import command, now_ms
+from tests.control_topic import now_ms
 from tests.faults.real_executor import RealExecutor
 from tests.servers.jvm import java
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes
-from tests.servers.waves import PATIENT, Plan, owner_by_list, rehearse, waves
+from tests.servers.waves import PATIENT, Plan, move, owner_by_list, rehearse, sort, waves
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -40,33 +42,47 @@ def own_brokers(jdk: None, tmp_path: Path) -> Iterator[PulsarProcesses]:
 
 
 def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: PulsarProcesses, tmp_path: Path) -> None:
-    cluster, settings = own_brokers.cluster, own_brokers.cluster.settings(tmp_path)
+    """An executor is at work all the time: when the broker freezes, while it is frozen, and after its restart."""
+    cluster, settings, random, polling = own_brokers.cluster, own_brokers.cluster.settings(tmp_path), Random(1), Event()
     assert not stuck_brokers(settings)
 
-    with waves(cluster, "waves/all", owner_by_list) as made:
-        eventually(lambda: bool(stuck_by_dump(own_brokers)), _FREEZES_S, lambda: f"no broker froze: {made.figures()}", every_s=3)
-    (frozen,) = stuck_by_dump(own_brokers)
-    (other,) = (broker for broker in cluster.brokers if broker != frozen)
+    with (
+        closing(PulsarAdmin(settings)) as admin,
+        RealExecutor(tmp_path / "executor", settings, executor__max_concurrent=16) as executor,
+        waves(cluster, "waves/all", lambda *where: owner_by_list(*where) if polling.is_set() else "") as made,
+    ):
+        executor.start("--apply")
 
-    found = check_freezes(cluster.brokers, settings)
-    assert (found.status, found.text.partition(" is frozen")[0]) == ("fail", frozen)
-    with closing(PulsarAdmin(probing(settings))) as admin:
-        assert [look(admin, broker) for broker in (frozen, other)] == ["stuck", "reads"]
-        poll = BrokerPoll(FrozenReports(admin).load_report, 4, 0, now_ms)
-        eventually(
-            lambda: f"{frozen} is frozen" in poll.run(cluster.brokers).missing.get(frozen, ""), _FREEZES_S, "collect does not see it"
-        )
-        done = poll.run(cluster.brokers)
-        assert done.answered == (other,)
-    with RealExecutor(tmp_path / "executor", settings) as executor:
-        executor.control.send(command(made.bundles[0], other, frozen), command(made.bundles[1], frozen, other), key=executor.key)
-        assert executor.finish("--apply") == 0
-        assert executor.control.verdicts() == [("refused", "broker-frozen")] * 2
+        def moves() -> set[str]:
+            return {sort(outcome) for outcome in move(made, admin, executor, random)}
 
-    own_brokers.servers[frozen].kill()
-    eventually(lambda: not listed(settings, frozen), _FREEZES_S, f"{frozen} stays listed")
-    own_brokers.start([frozen])
-    assert not stuck_brokers(settings)
+        def froze() -> bool:
+            moves()
+            return bool(stuck_by_dump(own_brokers))
+
+        eventually(lambda: "applied" in moves(), _FREEZES_S, "the executor moves nothing")
+        polling.set()
+        eventually(froze, _FREEZES_S, lambda: f"no broker froze: {made.figures()}", every_s=1)
+        made.ended.set()
+        (frozen,) = stuck_by_dump(own_brokers)
+        (other,) = (broker for broker in cluster.brokers if broker != frozen)
+
+        found = check_freezes(cluster.brokers, settings)
+        assert (found.status, found.text.partition(" is frozen")[0]) == ("fail", frozen)
+        with closing(PulsarAdmin(probing(settings))) as prober:
+            assert [look(prober, broker) for broker in (frozen, other)] == ["stuck", "reads"]
+            poll = BrokerPoll(FrozenReports(prober).load_report, 4, 0, now_ms)
+            eventually(
+                lambda: f"{frozen} is frozen" in poll.run(cluster.brokers).missing.get(frozen, ""), _FREEZES_S, "collect does not see it"
+            )
+            assert poll.run(cluster.brokers).answered == (other,)
+        eventually(lambda: moves() == {"refused broker-frozen"}, _FREEZES_S, "the executor goes on moving bundles")
+
+        own_brokers.servers[frozen].kill()
+        eventually(lambda: not listed(settings, frozen), _FREEZES_S, f"{frozen} stays listed")
+        own_brokers.start([frozen])
+        assert not stuck_brokers(settings)
+        eventually(lambda: "applied" in moves(), _FREEZES_S, "no bundle moves after the restart")
 
 
 def test_a_stopped_broker_is_not_called_frozen(own_brokers: PulsarProcesses, tmp_path: Path) -> None:
@@ -89,6 +105,15 @@ def test_half_an_hour_of_waves_and_a_thousand_moves_freeze_nothing(jdk: None, tm
     assert silent == []
     assert verdicts["applied"] >= _MOVES
     assert not [verdict for verdict in verdicts if "broker-frozen" in verdict], "no broker was frozen, however busy the machine was"
+
+
+def test_five_minutes_of_waves_freeze_no_extensible_broker(jdk: None, tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+
+    verdicts, silent = rehearse(Plan("extensible", seconds=300, moves=200), tmp_path, print)
+
+    assert silent == []
+    assert not [verdict for verdict in verdicts if "broker-frozen" in verdict]
 
 
 def stuck_by_dump(processes: PulsarProcesses) -> list[str]:

@@ -232,7 +232,7 @@ def rehearse(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Coun
         if plan.moves:
             executor.start("--apply")
         while time.monotonic() < began + plan.seconds or verdicts["applied"] < plan.moves:
-            verdicts.update(_sort(one) for one in (move(made, admin, executor, random) if plan.moves else ()))
+            verdicts.update(sort(one) for one in (move(made, admin, executor, random) if plan.moves else ()))
             made.ended.wait(0 if plan.moves else 5)
             if time.monotonic() > told + 60:
                 told = time.monotonic()
@@ -243,7 +243,8 @@ def rehearse(plan: Plan, folder: Path, say: Callable[[str], None]) -> tuple[Coun
         return verdicts, made.silent()
 
 
-def _sort(outcome: Outcome) -> str:
+def sort(outcome: Outcome) -> str:
+    """Its status, and the code of its reason."""
     return outcome.status if outcome.status == "applied" else f"{outcome.status} {(outcome.reason or '').partition(':')[0]}"
 
 

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
 import pytest
 
 from sinks.collecting import BrokerPoll, Kind, Pass, Report
-from sinks.extensible_poll import ExtensiblePoll, ownership_of
+from sinks.extensible_poll import ExtensiblePoll
 from sinks.load_source import load_manager_of, service_url_of
 from sinks.load_topics import WITHDRAWN, one_line
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
-from strategies.errors import Refused
+from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster as FakeCluster
 from tests.pulsar_fake.server import FakePulsar
 
 A, B = "a:8080", "b:8080"
 
 
+class Owners:
+    """Of no bundle."""
+
+    def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
+        return tuple(Report(broker, 0, b"{}") for broker in brokers)
+
+
 @dataclass
 class Cluster:
-    """Brokers that publish what a test says, and own what it says; time goes by when it says so."""
+    """Brokers that publish what a test says, and answer unless they are `silent`; time goes by when it says so."""
 
     now_ms: int = 1_000_000
     said: list[Report] = field(default_factory=list)
-    owned: dict[str, list[str]] = field(default_factory=lambda: {A: ["t/n/1"], B: ["t/n/2"]})
-    published: set[str] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)
     poll: ExtensiblePoll = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poll = ExtensiblePoll(self, BrokerPoll(self.ownership, 4, 0, self.clock), 60_000, self.clock, self.published)
+        self.poll = ExtensiblePoll(self, BrokerPoll(self.answer, 4, 0, self.clock), Owners(), 60_000, self.clock)
 
     def take(self) -> list[Report]:
         said, self.said = self.said, []
@@ -44,8 +49,10 @@ class Cluster:
     def clock(self) -> int:
         return self.now_ms
 
-    def ownership(self, broker: str) -> bytes:
-        return json.dumps(self.owned[broker]).encode()
+    def answer(self, broker: str) -> bytes:
+        if broker in self.silent:
+            raise BrokerUnavailable(f"{broker} does not answer")
+        return b"null"
 
     def says(self, broker: str, cpu: int | None, kind: Kind = "broker-load-data") -> None:
         self.said.append(Report(broker, self.now_ms, WITHDRAWN if cpu is None else b'{"cpu":%d}' % cpu, kind))
@@ -129,35 +136,9 @@ def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
     assert "since the collector began" in cluster.run().missing[B], "when it comes back, it has said nothing yet"
 
 
-def test_ownership_is_told_when_it_changes() -> None:
-    cluster = Cluster()
-    assert {report.broker for report in cluster.run().owned} == {A, B}
-    assert cluster.run().owned == ()
-    cluster.owned[B].append("t/n/3")
-    assert [(report.broker, report.body) for report in cluster.run().owned] == [(B, b'["t/n/2","t/n/3"]')]
-
-
-def test_only_brokers_that_publish_as_extensible_ones_do_are_asked_what_they_own() -> None:
-    """Whatever the settings or a configuration say: a modular broker can freeze."""
-    with FakePulsar(FakeCluster(manager="modular")) as pulsar, closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
-        one, two, _ = brokers = tuple(sorted(pulsar.cluster.brokers))
-        pulsar.cluster.owners["t/n/0x00000000_0xffffffff"] = one
-        cluster, published = Cluster(), set[str]()
-        poll = ExtensiblePoll(cluster, BrokerPoll(ownership_of(admin, published), 4, 0, cluster.clock), 60_000, cluster.clock, published)
-
-        def asked() -> set[str]:
-            return {request.broker for request, _ in pulsar.calls if "ownedNamespaces" in request.target}
-
-        assert (poll.run(brokers).owned, asked()) == ((), set())
-        cluster.says(one, 1)
-        assert [report.broker for report in poll.run(brokers).owned] == [one]
-        cluster.says(one, None)
-        poll.run(brokers)
-        assert asked() == {one}, "a broker withdraws its figures when a bundle moves, and still is an extensible one"
-        poll.run((two,))
-        pulsar.calls.clear()
-        poll.run(brokers)
-        assert asked() == set(), "one that was gone may have come back with another load manager"
+def test_owners_are_asked_of_the_brokers_that_answer() -> None:
+    cluster = Cluster(silent={B})
+    assert [(report.broker, report.body) for report in cluster.run().owned] == [(A, b"{}")]
 
 
 def test_payloads_become_one_line() -> None:

@@ -1,0 +1,109 @@
+"""Which broker owns which bundle, asked bundle by bundle, for brokers that do not report it themselves.
+
+Pulsar has one call that lists what a broker owns. It can freeze a modular broker (docs/PULSAR_FAULTS.md), and an address can change its
+load manager between two passes, so nothing here uses it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from sinks.collecting import Report
+from sinks.pulsar_admin import PulsarAdmin
+from strategies.errors import AdminError, NotFound, Unauthorized
+
+
+@dataclass
+class OwnerPoll:
+    """Looks at all bundles of a cluster in turn; a pass ends after `budget_s`, and the next one goes on from there.
+
+    `at_once`: calls at the same time; `clock_ms` stamps reports.
+    """
+
+    admin: PulsarAdmin
+    at_once: int
+    budget_s: float
+    clock_ms: Callable[[], int]
+    clock: Callable[[], float] = time.monotonic
+    _turn: Iterator[str] | None = None
+    _seen: set[str] = field(default_factory=set)
+    _owner: dict[str, str] = field(default_factory=dict)
+    _told: dict[str, bytes] = field(default_factory=dict)
+
+    def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
+        """All that a broker owns, of each of these where it changed: bundle → `{}`, in order of name. Raises Unauthorized."""
+        if not brokers:
+            return ()
+        until = self.clock() + self.budget_s
+        with ThreadPoolExecutor(self.at_once, thread_name_prefix="owners") as pool:
+            while bundles := self._next(until):
+                self._note(bundles, list(pool.map(partial(self._look, brokers), bundles)))
+                if self.clock() >= until:
+                    break
+        return self._changed(brokers)
+
+    def _next(self, until: float) -> list[str]:
+        """The next bundles; none at the end of a turn, or when they cannot be listed, after which a new turn begins."""
+        if self._turn is None:
+            self._turn, self._seen = self._bundles(), set()
+        bundles: list[str] = []
+        try:
+            for bundle in self._turn:
+                bundles.append(bundle)
+                if len(bundles) == self.at_once or self.clock() >= until:
+                    return bundles
+        except Unauthorized:
+            raise
+        except AdminError:
+            self._turn = None
+            return []
+        if not bundles:
+            self._owner = {bundle: owner for bundle, owner in self._owner.items() if bundle in self._seen}
+            self._turn = None
+        return bundles
+
+    def _bundles(self) -> Iterator[str]:
+        for tenant in self.admin.tenants():
+            for namespace in _of(self.admin.namespaces, tenant):
+                yield from (f"{namespace}/{range_}" for range_ in _of(self.admin.ranges, namespace))
+
+    def _look(self, brokers: Sequence[str], bundle: str) -> str | None:
+        """The owner; the last known one while ownership changes or no broker answers."""
+        known = self._owner.get(bundle)
+        try:
+            return self.admin.owner(bundle, [] if known is None else [known], brokers)
+        except Unauthorized:
+            raise
+        except AdminError:
+            return known
+
+    def _note(self, bundles: Sequence[str], owners: Sequence[str | None]) -> None:
+        self._seen.update(bundles)
+        for bundle, owner in zip(bundles, owners, strict=True):
+            if owner is None:
+                self._owner.pop(bundle, None)
+            else:
+                self._owner[bundle] = owner
+
+    def _changed(self, brokers: Sequence[str]) -> tuple[Report, ...]:
+        owned = defaultdict[str, dict[str, object]](dict)
+        for bundle, owner in sorted(self._owner.items()):
+            owned[owner][bundle] = {}
+        told = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
+        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in told.items() if self._told.get(broker) != body)
+        self._told = told
+        return changed
+
+
+def _of(ask: Callable[[str], Sequence[str]], name: str) -> Sequence[str]:
+    """Nothing of what was deleted a moment ago."""
+    try:
+        return ask(name)
+    except NotFound:
+        return ()
