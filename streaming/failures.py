@@ -16,8 +16,9 @@ from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, 
 E = TypeVar("E", bound=BaseException)
 
 #: Signs that Spark could not reach its Python workers; on a busy machine the same start succeeds a moment later.
+_BUSY = "failed to connect back"
 _PASSING = (
-    "failed to connect back",
+    _BUSY,
     "CANNOT_OPEN_SOCKET",
     "Connection reset",
     "SocketTimeoutException",
@@ -139,6 +140,12 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
                 f"{sentence}: install {name} on every worker, or name the one they have in the environment variable "
                 f"PYSPARK_PYTHON (all that Spark said is in {spark_log})"
             )
+    if _BUSY in str(error):
+        return JobError(
+            "Python processes of the job did not connect to Spark within its 10 seconds, in all of job.start_attempts: too little CPU. "
+            "Nothing is lost: give the job more CPU, or raise job.start_attempts, and start it again; it goes on where it stopped. "
+            f"All that Spark said is in {spark_log}"
+        )
     name, text = _cause(str(error))
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, RebalancerError) and kind is not errors.SettingsError and kind is not errors.WireError:

@@ -44,6 +44,12 @@ def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace()
     )
 
 
+def test_a_machine_without_cpu_for_python_is_named_with_the_setting_to_raise() -> None:
+    explained = str(explain(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back.\n\tat X"), LOG))
+    assert "too little CPU" in explained
+    assert "raise job.start_attempts" in explained
+
+
 def test_an_error_of_java_is_told_by_its_first_line() -> None:
     text = "[CANNOT_LOAD_STATE_STORE] An error occurred during loading state. SQLSTATE: 58030\n\tat org.apache.spark.X.y(X.scala:1)"
     assert str(explain(RuntimeError(text), LOG)).startswith(
