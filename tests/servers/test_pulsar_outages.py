@@ -74,7 +74,8 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
         carry_out(2)
 
         assert [status for status, _ in control.verdicts()] == ["applied"] * 3
-        assert sorted(set(sweeps(control))) == list(range(1, sweeps(control)[-1] + 1)), "a pass was lost"
+        passes = sorted(set(sweeps(control)))
+        assert passes == list(range(1, len(passes) + 1)), "a pass was lost"
         assert [(process.said.count(BEGINS), process.said.count(ENDS)) for process in everybody] == [(2, 2)] * 4
         assert [process.said for process in everybody if "Traceback" in process.said] == []
 

@@ -94,3 +94,17 @@ def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks
     outage.asked(None)
     outage.over()
     assert told(day) == ["away", "answer again after 2 s"]
+
+
+def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
+    """On Pulsar, reading from a broker that answers nothing succeeds, with no records."""
+    day = Day()
+    outage = day.outage(100)
+    outage.asked(AWAY)
+    for _ in range(3):
+        outage.over()
+        day.wait(10)
+        outage.asked(AWAY)
+    outage.asked(None)
+    outage.over()
+    assert told(day) == ["away", "answer again after 30 s"]

@@ -1,4 +1,4 @@
-"""A thread beside the work asks Kafka's servers whether they answer, and only where topics are on Kafka."""
+"""A thread beside the work asks the servers of topics whether they answer, and only where topics are on servers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ import socket
 import threading
 from pathlib import Path
 
+import pytest
+
 from sinks.kafka_settings import KafkaSettings
 from sinks.outage import Outage
+from sinks.pulsar_settings import PulsarSettings
 from sinks.topic_uri import file_topic_uri
 from sinks.topics import TopicAccess
 from sinks.watch import watched
 from tests.waiting import eventually
 
 
-def test_a_server_that_accepts_connections_and_answers_nothing_is_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        ("kafka://{}/t", "no answer; check that the broker runs"),
+        ("pulsar://{}/t/ns/t", "Pulsar did not do it in time; check that the brokers run"),
+        # Of several servers one does not run, which does not hide the silence of the other.
+        ("pulsar://127.0.0.1:1,{}/t/ns/t", "Pulsar did not do it in time; check that the brokers run"),
+    ],
+)
+def test_a_server_that_accepts_connections_and_answers_nothing_is_away(shape: str, sentence: str) -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        uri = f"kafka://127.0.0.1:{silent.getsockname()[1]}/t"
-        access = TopicAccess(KafkaSettings(timeout_ms=1_000))
+        uri = shape.format(f"127.0.0.1:{silent.getsockname()[1]}")
+        access = TopicAccess(KafkaSettings(timeout_ms=1_000), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=300))
         with watched([uri], access, Outage(60, lambda _: True, said.append)):
             eventually(lambda: bool(said), 180, "nothing is said about the outage")
-    assert said[0].startswith(f"{uri}: no answer; check that the broker runs")
+    assert said[0].startswith(f"{uri}: {sentence}")
     assert said[0].endswith("; trying again for up to 60 s")
 
 
