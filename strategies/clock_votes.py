@@ -4,6 +4,9 @@ Brokers that publish their own reports stamp them with their own clocks, and the
 record is further from the cluster's time than half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while those that
 stray are a minority or exactly half; it moves when they are more than half. A record votes for an earlier time only if it is newer than
 everything its producer said before: a part of the log that is delivered twice moves nothing.
+
+Between two records of the leading clock the time stands still, so a report that comes right before the second one is compared with a time
+as old as the first one. `overtaken` keeps the brokers that this hides: they vote too once another broker proves that the time is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from strategies.store import BrokerState, StateStore
 
 #: Producers that are no brokers, under names that no broker has.
 COLLECTOR, EXECUTOR = "collector", "executor"
-#: The state must stay small whatever names a log holds.
+#: The state must stay small whatever names a log holds; it has room for every broker of the last round.
 _STRAYS_AT_MOST = 1_000
 
 
@@ -61,7 +64,18 @@ def strayed(record: TelemetryRecord, state: ClusterState, store: StateStore, set
     counted = before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     voters = state.voters + (0 if counted or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {**{other: stray for other, stray in state.strays.items() if other != name}, name: Stray(record.ts, lead, kept, news)}
-    return replace(state, strays=dict(list(strays.items())[-_STRAYS_AT_MOST:]), voters=voters)
+    return replace(state, strays=dict(list(strays.items())[-max(_STRAYS_AT_MOST, state.live) :]), voters=voters)
+
+
+def kept_pace(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState:
+    """The state after a record near the cluster's time, with the brokers that trail and those that the record overtakes."""
+    assert state.clock is not None
+    if record.ts > state.clock.now_ms:
+        overtaken = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_of(settings)}
+        return replace(state, trailing={}, overtaken=overtaken) if state.trailing or state.overtaken else state
+    if not isinstance(record, LoadReport) or not _is_news(record, None, store.get_broker(record.broker), state):
+        return state
+    return replace(state, trailing={**state.trailing, record.broker: record.ts})
 
 
 def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState | None:
@@ -78,6 +92,9 @@ def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, se
     }
     if leads:
         agreeing = {name: ts for name, ts in agreeing.items() if now + tolerance < ts <= now + settings.max_clock_jump_ms}
+    else:
+        overtaken = {name: ts for name, ts in state.overtaken.items() if ts <= record.ts and store.get_broker(name) is not None}
+        agreeing = {**overtaken, **agreeing}
     if not _most(agreeing, record, state, store):
         return None
     # In between two camps of strays, the nearer one: so it is the time that the producer in the middle keeps.
@@ -94,7 +111,7 @@ def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterS
     by = now_ms - state.clock.now_ms
     round_at = state.round_at_ms + by if by < 0 else max(state.round_at_ms, now_ms - settings.interval_ms)
     strays = {name: stray for name, stray in state.strays.items() if abs(stray.ts - now_ms) > tolerance_of(settings)}
-    return replace(state, clock=Clock(now_ms), strays=strays, round_at_ms=round_at)
+    return replace(state, clock=Clock(now_ms), strays=strays, trailing={}, overtaken={}, round_at_ms=round_at)
 
 
 def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strategies.clock import Clock, Verdict, judge
-from strategies.clock_votes import followed, in_time, moved, returned, strayed, tolerance_of, untimed
+from strategies.clock_votes import followed, in_time, kept_pace, moved, returned, strayed, tolerance_of, untimed
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
@@ -29,7 +29,8 @@ def timed(
     if verdict == "moved-on":
         state = moved(state, record.ts, settings)
     if abs(lead) <= tolerance:
-        return record, replace(returned(record, state, store), clock=judged), verdict
+        state = kept_pace(record, returned(record, state, store), store, settings)
+        return record, replace(state, clock=judged), verdict
     if verdict in ("moved-on", "moved-back"):
         return record, replace(state, clock=judged), verdict
     state = strayed(record, state, store, settings, used=abs(lead) <= settings.max_clock_jump_ms)
@@ -66,6 +67,8 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
             state,
             clock=Clock(record.ts),
             strays={},
+            trailing={},
+            overtaken={},
             gone={broker: min(ts, record.ts) for broker, ts in state.gone.items()},
             round_at_ms=state.round_at_ms - back,
             sweep_at_ms=record.ts,

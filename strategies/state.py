@@ -79,6 +79,8 @@ class ClusterState:
     `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
     `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
     `strays`: producers whose clock is not believed; `voters`: brokers whose clocks count, see `clock_votes`.
+    `trailing`: brokers that reported since the time moved last, without moving it → the time of that report. `overtaken`: those of them
+    that the record which moved the time left far behind.
     `policies`: newest snapshot as JSON text. `spent`: what rounds of the last hour moved. `advised`: bundle → when a limit was advised.
     `orders`: bundle → the newest command about it; `rehearsed`: command id → what a dry run has answered.
     """
@@ -106,6 +108,8 @@ class ClusterState:
     sweep: int = -1
     strays: Mapping[str, Stray] = field(default_factory=dict)
     voters: int = 0
+    trailing: Mapping[str, int] = field(default_factory=dict)
+    overtaken: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_bytes(state: ClusterState) -> bytes:
@@ -139,6 +143,8 @@ def from_bytes(data: bytes) -> ClusterState:
         sweep=tree.get("sweep", -1),
         strays={name: Stray(**stray) for name, stray in tree.get("strays", {}).items()},
         voters=tree.get("voters", 0),
+        trailing=tree.get("trailing", {}),
+        overtaken=tree.get("overtaken", {}),
         memory=ClusterMemory(**{**tree["memory"], "rotation": tuple(tree["memory"].get("rotation", ()))}),
         **{
             name: tree[name]

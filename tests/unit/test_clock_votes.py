@@ -65,6 +65,37 @@ def test_a_broker_that_creeps_ahead_does_not_take_the_time_with_it() -> None:
     assert {getattr(record, "broker", "") for record in rejected} == {"a:1"}
 
 
+def test_a_broker_that_reports_right_before_the_one_that_creeps_ahead_votes_too() -> None:
+    """The time stands still between two reports of `a`, so those of `d` look fresh: two of four others contradict, `d` is the third."""
+    records = [
+        report(f"{name}:1", 60 * minute + after + (4 * minute if name == "a" else 0), 20 + minute % 7)
+        for minute in range(40)
+        for name, after in (("d", 0.0), ("a", 0.1), ("b", 0.2), ("c", 0.3))
+    ]
+    closed = rounds(fold_all(engine(), records))
+    assert 38 <= len(closed) <= 41
+    assert all({"b:1", "c:1", "d:1"} <= set(one.brokers) for one in closed)
+    assert list(closed[-1].stale) == ["a:1"]
+    assert "ahead of the cluster's time" in closed[-1].stale["a:1"]
+
+
+def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
+    """`d` lags by 130 s; `b` and `c` have been silent for as long, so their newest reports are fresh by the clock of `d`."""
+    before = [report(f"{name}:1", 30 * i + n, 20 + i) for i in range(10) for n, name in enumerate("abc")]
+    after = [record for i in range(10, 16) for record in (report("d:1", 30 * i + 2 - 130, 20 + i), report("a:1", 30 * i + 3, 20 + i))]
+    closed = rounds(fold_all(engine(), [*before, *after]))
+    assert [one.ts for one in closed] == sorted(one.ts for one in closed)
+    assert closed[-1].ts - T0 >= 390_000
+
+
+def test_more_than_two_thousand_brokers_go_on_together_after_a_pause() -> None:
+    names = [f"b{i}:1" for i in range(2_100)]
+    cycles = [[report(name, start + i / 100, 20 + start) for i, name in enumerate(names)] for start in (0, 60, 200)]
+    last = rounds(fold_all(engine(), [record for cycle in cycles for record in cycle]))[-1]
+    assert last.ts - T0 >= 200_000
+    assert len(last.brokers) == len(names)
+
+
 @pytest.mark.parametrize("lead", [100, 240])
 def test_an_executor_that_is_ahead_moves_no_time_and_its_outcome_counts(lead: int) -> None:
     passes = [
@@ -127,7 +158,7 @@ def test_state_that_knows_no_votes_goes_on() -> None:
     assert state.strays
     assert from_bytes(to_bytes(state)) == state
     tree = json.loads(to_bytes(state))
-    old = {name: value for name, value in tree.items() if name not in ("strays", "voters", "sweep", "clock_run")}
+    old = {name: value for name, value in tree.items() if name not in ("strays", "voters", "sweep", "clock_run", "trailing", "overtaken")}
     assert from_bytes(json.dumps(old).encode()).strays == {}
 
 
