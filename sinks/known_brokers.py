@@ -58,6 +58,7 @@ class KnownBrokers:
         self._changing = threading.Lock()
         self._written: tuple[tuple[str, ...], int] | None = None
         self._complained = False
+        self._proved = False
         #: The first broker that answered in the place of those that the settings name, and why it was asked; empty while none had to.
         self.used, self.why = "", ""
         self._order = self._urls
@@ -73,6 +74,10 @@ class KnownBrokers:
         """Whether the cluster listed it, and the settings do not name it."""
         return base not in self._urls
 
+    def is_doubtful(self, base: AdminUrl) -> bool:
+        """Whether only a file names it: since that was written, its host may have become another service."""
+        return not self._proved and self.is_fallback(base)
+
     def helped(self, base: AdminUrl, failed: Exception | None) -> None:
         """A broker has answered after the failure of another; the first time that nobody but the cluster named it, `say` hears so."""
         if self.used or failed is None or not self.is_fallback(base):
@@ -87,9 +92,12 @@ class KnownBrokers:
                 self._order = (*(one for one in self._order if one != base), base)
 
     def learn(self, brokers: Iterable[str]) -> None:
-        """What the cluster has just listed, onto the disk too where it changed."""
+        """What the cluster has just listed, onto the disk too where it changed. An empty list is none: a broker has sent it."""
         names = tuple(sorted(brokers))
+        if not names:
+            return
         with self._changing:
+            self._proved = True
             self._set(names)
             if self._file is not None and self._is_news(names):
                 self._write(self._file, names)

@@ -58,9 +58,8 @@ class PulsarAdmin:
 
     def brokers(self) -> tuple[str, ...]:
         """Ids of the live brokers, in order of name."""
-        call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster))
-        listed = _json(call, self._http.ask(call), list)
-        found = tuple(sorted(broker for broker in listed if isinstance(broker, str) and is_broker(broker)))
+        call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster), proof=_lists_brokers)
+        found = _broker_names(_json(call, self._http.ask(call), list))
         self._http.known.learn(found)
         return found
 
@@ -215,6 +214,18 @@ def _of(what: str, broker: str | None) -> str:
 
 def _path(*parts: str) -> str:
     return "/".join([_API, *(quote(part, safe=":") for part in parts)])
+
+
+def _broker_names(listed: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in listed if isinstance(name, str) and is_broker(name)))
+
+
+def _lists_brokers(body: bytes) -> bool:
+    try:
+        listed = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(listed, list) and bool(_broker_names(listed))
 
 
 def _json(call: Call, body: bytes, kind: type[T]) -> T:

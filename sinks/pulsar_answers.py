@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
@@ -34,6 +35,7 @@ class Call:
     `at`: the broker to ask, None = whichever configured one answers. `repeatable`: asking twice does no harm.
     `missing`: further statuses by which Pulsar says that the subject does not exist.
     `follow`: go where a redirect leads; False raises Elsewhere.
+    `proof`: whether a body shows that a broker of the cluster sent it; asked of addresses that only a file of an earlier process names.
     """
 
     what: str
@@ -44,6 +46,7 @@ class Call:
     repeatable: bool = True
     missing: frozenset[int] = frozenset()
     follow: bool = True
+    proof: Callable[[bytes], bool] = lambda _: True
 
 
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:

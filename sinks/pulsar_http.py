@@ -23,7 +23,7 @@ from sinks.pulsar_answers import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
 from sinks.secret_file import read_secret
 from sinks.tls_errors import speaks_tls, tls_obstacle
-from strategies.errors import BrokerUnavailable, NotOwned, Refused, SettingsError
+from strategies.errors import AdminError, BrokerUnavailable, NotOwned, Refused, SettingsError, Unauthorized
 
 if TYPE_CHECKING:
     import httpcore
@@ -81,31 +81,35 @@ class PulsarHttp:
         bases = self.known.bases() if call.at is None else (base_of(call.at, self._urls, self._settings),)
         began = time.monotonic()
         deadline = min(began + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
-        failed: BrokerUnavailable | None = None
+        failed: list[BrokerUnavailable] = []
         for attempt in count(1):
             base = bases[(attempt - 1) % len(bases)]
             # Who accepts a call and does not answer leaves time for the next one.
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._exchange(call, base, _Window(began, now + (deadline - now) / share))
+                body = self._proved(call, base, _Window(began, now + (deadline - now) / share))
                 if call.at is None:
-                    self.known.helped(base, failed)
+                    self.known.helped(base, failed[0] if failed else None)
                 return body
             except BrokerUnavailable as error:
                 if call.at is None:
                     self.known.failed(base)
-                failed = failed or error
+                failed.append(error)
                 may = call.repeatable or isinstance(error, _NeverSent)
                 if not may or attempt >= max(self._settings.attempts, len(bases)):
-                    raise self._in_vain(failed, error, bases) from error
+                    raise self._in_vain(failed, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
-                    raise self._in_vain(failed, error, bases) from error
+                    raise self._in_vain(failed, bases) from error
         raise AssertionError("count() has no end")
 
-    def _in_vain(self, first: BrokerUnavailable, last: BrokerUnavailable, bases: Sequence[AdminUrl]) -> BrokerUnavailable:
-        """The last failure; where brokers that nobody configured were asked too, in the words of the first one."""
+    def _in_vain(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
+        """The last failure; where listed brokers were asked too, a refused token, or else the first failure with their number."""
+        first, last = failed[0], failed[-1]
+        for error in failed:
+            if isinstance(error.__cause__, Unauthorized):
+                return error.__cause__
         fallbacks = sum(self.known.is_fallback(base) for base in bases)
         if not fallbacks or len(bases) == 1:
             return last
@@ -126,6 +130,20 @@ class PulsarHttp:
         """Whether there is time, and a wish, to try again."""
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
+
+    def _proved(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
+        """As `_exchange`; an address that only a file names has to answer as a broker of the cluster does, or it counts as away."""
+        if call.at is not None or not self.known.is_doubtful(base):
+            return self._exchange(call, base, window)
+        try:
+            body = self._exchange(call, base, window)
+        except BrokerUnavailable:
+            raise
+        except AdminError as error:
+            raise _NoBroker(str(error)) from error
+        if not call.proof(body):
+            raise _NoBroker(f"{base} does not answer {call.what} as a broker of {self._settings.cluster} does.")
+        return body
 
     def _exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
         """One call with all its redirects."""
@@ -255,6 +273,10 @@ class PulsarHttp:
 
 class _NeverSent(BrokerUnavailable):
     """No connection came about, so nothing can have been done."""
+
+
+class _NoBroker(_NeverSent):
+    """Something else answers at this address."""
 
 
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:

@@ -142,7 +142,7 @@ def _as_json(located: Located) -> dict[str, Any]:
         "owner": located.owner,
         "rounds": [json.loads(encode_round(one)) for one in rounds],
         "commands": [json.loads(encode_command(one)) for one in commands],
-        "outcomes": [json.loads(encode_outcome(answer)) for one in commands for answer in history.outcomes_of(one.id)],
+        "outcomes": [json.loads(encode_outcome(answer)) for one in commands for answer in history.outcomes_of(one)],
     }
 
 

@@ -21,7 +21,7 @@ def verdict_words(command: Command, history: History) -> str:
     """`: refused (paused: …)`, to be added to a line about the command; empty where outcomes are not at hand."""
     if not history.has_outcomes:
         return ""
-    found = telling(history.outcomes_of(command.id))
+    found = telling(history.outcomes_of(command))
     return f": {why_missing(command, history)}" if found is None else f": {in_short(found)}"
 
 
@@ -29,7 +29,7 @@ def verdict_counts(commands: Sequence[Command], history: History) -> str:
     """` [2 applied, 1 refused: paused]`, of commands that one line shows together; empty where outcomes are not at hand."""
     if not history.has_outcomes or not commands:
         return ""
-    counts = Counter(_kind(telling(history.outcomes_of(one.id))) for one in commands)
+    counts = Counter(_kind(telling(history.outcomes_of(one))) for one in commands)
     return f" [{', '.join(f'{count} {kind}' for kind, count in counts.items())}]"
 
 

@@ -76,9 +76,9 @@ class History:
         key = (command.cluster, command.epoch, command.round)
         return next((one for one in self.rounds if (one.cluster, one.epoch, one.round) == key), None)
 
-    def outcomes_of(self, command_id: str) -> tuple[Outcome, ...]:
+    def outcomes_of(self, command: Command) -> tuple[Outcome, ...]:
         """All different outcomes of a command, in the order of publication."""
-        return tuple(self._answers.get(command_id, ()))
+        return tuple(self._answers.get((command.id, command.cluster, command.bundle), ()))
 
     @cached_property
     def last_ms(self) -> int:
@@ -86,10 +86,10 @@ class History:
         return max([*(one.ts for one in self.rounds), *(one.ts for one in self.outcomes)], default=0)
 
     @cached_property
-    def _answers(self) -> dict[str, list[Outcome]]:
-        found: dict[str, list[Outcome]] = {}
+    def _answers(self) -> dict[tuple[str, str, str], list[Outcome]]:
+        found: dict[tuple[str, str, str], list[Outcome]] = {}
         for one in self.outcomes:
-            found.setdefault(one.command_id, []).append(one)
+            found.setdefault((one.command_id, one.cluster, one.bundle), []).append(one)
         return found
 
     @cached_property

@@ -124,7 +124,7 @@ def _resting_since(bundle: str, skip: Skip, done: Round, history: History) -> st
 
 def outcome_lines(command: Command, history: History) -> list[str]:
     """Every outcome of a command, oldest first, or why there is none."""
-    given = history.outcomes_of(command.id)
+    given = history.outcomes_of(command)
     return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [f"outcome: {why_missing(command, history)}"]
 
 

@@ -22,6 +22,8 @@ _RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
 _TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
 _ID_BEGINS = 4
 _MOST_NAMED = 8
+#: Digits of a round's number; Python refuses to read very long ones.
+_LONGEST_NUMBER = 20
 
 
 class UnknownSubject(RebalancerError):
@@ -84,7 +86,7 @@ def _knows(subject: Subject, history: History) -> bool:
 
 
 def _is_round(word: str, history: History) -> bool:
-    return word.isdecimal() and any(one.round == int(word) for one in history.rounds)
+    return word.isdecimal() and len(word) <= _LONGEST_NUMBER and any(one.round == int(word) for one in history.rounds)
 
 
 def find(word: str, history: History) -> Subject:
@@ -110,7 +112,7 @@ def _broker(word: str, known: Iterable[str]) -> Subject | None:
     name = re.sub(r"^[a-z+]+://", "", word).rstrip("/")
     if name in known:
         return Subject("broker", name)
-    return _only("broker", word, [one for one in known if one.rpartition(":")[0].lower() == name.lower()])
+    return _only("broker", word, [one for one in known if name.lower() in (one.lower(), one.rpartition(":")[0].lower())])
 
 
 def _bundle(word: str, known: Iterable[str]) -> Subject | None:
@@ -158,6 +160,8 @@ def _not_found(word: str, history: History, epoch: int | None) -> str:
         return f"{word}: there are no rounds and no commands yet; start the job (rebalancer run), or name where they are with --from."
     if not searched.rounds and not searched.commands:
         return f"{word}: there is no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
+    if word == LATEST:
+        return f"{word}: there are no rounds of epoch {_listed(searched.epochs)}, only {len(searched.commands)} commands; name one of them."
     known = [*_brokers(searched), *_bundles(searched), *(command.id for command in searched.commands)]
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(close)}?)" if close else ""

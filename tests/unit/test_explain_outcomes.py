@@ -54,6 +54,28 @@ class TestOutcomes:
         for broker in ("hot:1", "idle:1"):
             assert "1 refused: paused" in explained(job, broker).out
 
+    def test_outcomes_that_contradict_each_other_are_all_shown_and_the_one_that_moved_the_bundle_counts(self, job: Path) -> None:
+        first = commands(job)[0]
+        say(
+            job,
+            outcome(first, "failed", "cluster-silent: no answer", 5),
+            outcome(first, "applied", seconds=6),
+            outcome(first, "refused", REFUSED, 7),
+        )
+        told = [line for line in explained(job, first.id).out.splitlines() if "outcome:" in line]
+        assert [line.partition("UTC: ")[2].split()[0] for line in told] == ["failed", "applied,", "refused"]
+        assert "1 applied" in explained(job, "hot:1").out
+        assert f"{first.bundle}: applied, now on idle:1" in explained(job, 1).out
+
+    def test_an_outcome_of_another_cluster_or_bundle_is_none_of_this_command(self, job: Path) -> None:
+        first = commands(job)[0]
+        say(
+            job,
+            replace(outcome(first, "applied"), cluster="other"),
+            replace(outcome(first, "applied"), bundle="t/other/0x00000000_0x10000000"),
+        )
+        assert "applied" not in explained(job, first.id).out
+
     def test_an_applied_one_says_where_the_bundle_is(self, job: Path) -> None:
         first = commands(job)[0]
         say(job, outcome(first, "applied"))
@@ -198,7 +220,7 @@ class TestNames:
         assert answer.code == 1
         assert f"may be any of 2 bundles: {first.bundle}, {other.bundle}; name one of them." in answer.err
 
-    @pytest.mark.parametrize("word", ["hot", "HOT", "http://hot:1/", "hot:1"])
+    @pytest.mark.parametrize("word", ["hot", "HOT", "HOT:1", "http://hot:1/", "hot:1"])
     def test_the_host_of_a_broker(self, job: Path, word: str) -> None:
         assert explained(job, word) == explained(job, "hot:1")
 
@@ -242,6 +264,16 @@ class TestNames:
         assert "name a round's number, latest, a command id, a bundle or its range, a broker (host or host:port) or a topic" in answer.err
         assert answer.err.count("\n") == 1
         assert answer.err.count(". ") == 0
+
+    def test_latest_where_rounds_are_lost_and_commands_are_not(self, job: Path) -> None:
+        (job / "rounds.jsonl").write_bytes(b"")
+        answer = explained(job)
+        assert (answer.code, answer.err) == (1, "error: latest: there are no rounds of epoch 1, only 3 commands; name one of them.\n")
+
+    def test_a_number_of_thousands_of_digits_is_no_round(self, job: Path) -> None:
+        answer = explained(job, "9" * 5_000)
+        assert answer.code == 1
+        assert "do not mention it" in answer.err
 
     def test_of_an_empty_log_too(self, tmp_path: Path) -> None:
         for kind in ("rounds", "commands"):

@@ -15,7 +15,7 @@ import pytest
 from sinks.known_brokers import MOST_FALLBACKS, KnownBrokers
 from sinks.pulsar_admin import PulsarAdmin
 from sinks.pulsar_settings import PulsarSettings
-from strategies.errors import BrokerUnavailable, Refused
+from strategies.errors import BrokerUnavailable, Refused, Unauthorized
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -102,6 +102,40 @@ def test_a_new_start_asks_the_brokers_of_the_last_one(
         listed_by(settings, KnownBrokers(settings))
     assert listed_by(settings, KnownBrokers(settings, [tmp_path / "state"], said.append)) == tuple(sorted(pulsar.cluster.brokers))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(404, b""), (401, b""), (403, b""), (412, b""), (500, b"oops"), (200, b"<html>"), (200, b"[]")]
+)
+def test_a_host_that_is_no_broker_any_more_is_passed_over(
+    pulsar: FakePulsar, settings: PulsarSettings, tmp_path: Path, status: int, body: bytes
+) -> None:
+    """Its address went to another service while nothing of ours ran."""
+    listed_by(settings, KnownBrokers(settings, [tmp_path / "state"]))
+    dead, changed, *alive = pulsar.cluster.brokers
+    pulsar.kill(dead)
+    pulsar.faults = lambda request: Fault(instead=Answer(status, body)) if request.broker == changed else None
+
+    for _ in range(2):
+        assert set(alive) <= set(listed_by(settings, KnownBrokers(settings, [tmp_path / "state"])))
+
+
+def test_when_all_listed_brokers_refuse_the_token_the_token_is_named(pulsar: FakePulsar, settings: PulsarSettings, tmp_path: Path) -> None:
+    listed_by(settings, KnownBrokers(settings, [tmp_path / "state"]))
+    pulsar.kill(pulsar.cluster.brokers[0])
+    (tmp_path / "token").write_text("expired", "utf-8")
+
+    with pytest.raises(Unauthorized):
+        listed_by(settings, KnownBrokers(settings, [tmp_path / "state"]))
+
+
+def test_an_empty_list_is_not_learned(pulsar: FakePulsar, settings: PulsarSettings, tmp_path: Path) -> None:
+    """A broker that answers and lists none has lost its session; the next call asks the brokers that were listed before."""
+    known = KnownBrokers(settings, [tmp_path / "state"])
+    listed = listed_by(settings, known)
+    known.learn(())
+    assert len(known.bases()) == len(listed)
+    assert len(KnownBrokers(settings, [tmp_path / "state"]).bases()) == len(listed)
 
 
 def test_an_unload_that_was_never_sent_goes_to_a_listed_broker(pulsar: FakePulsar, settings: PulsarSettings) -> None:
