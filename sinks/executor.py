@@ -34,6 +34,7 @@ from strategies.admission import (
     AdmissionRules,
     Objection,
     Scene,
+    Signature,
     Standing,
     frozen_objection,
     isolation_of,
@@ -48,6 +49,8 @@ _REMEMBER_MS = 3_600_000
 #: The same at a start, where no command has told yet whether this machine's clock is right.
 _REMEMBER_AT_START_MS = 7 * 86_400_000
 _POLL_S = 0.5
+#: Signatures of commands and rounds whose times and epochs count.
+_BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000
 #: How often rounds are read while commands wait for their turn.
@@ -134,7 +137,7 @@ class Executor:
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises SinkError, Unauthorized."""
         for entry in self._journal.unfinished():
-            self._finish(entry.received, read_command(entry.received.record), entry)
+            self._finish(entry.received, read_command(entry.received.record), entry, self._signature(entry.received.record))
         self._journal.forget(self._clock_ms() - _REMEMBER_AT_START_MS)
 
     def step(self, timeout_s: float = _POLL_S) -> int:
@@ -165,23 +168,23 @@ class Executor:
             return lambda: lambda: self._reject(record, complaint)
         if command is None:
             return lambda: _nothing
-        received = Received(command.id, record.position, record.value)
+        received, signature = Received(command.id, record.position, record.value), self._signature(record.value)
         same, earlier = self._journal.earlier(received)
         if same is not None:
             entry = same
-            return lambda: _nothing if entry.published else lambda: self._finish(received, command, entry)
-        standing = self._standing(command, record, earlier)
+            return lambda: _nothing if entry.published else lambda: self._finish(received, command, entry, signature)
+        standing = self._standing(command, signature, earlier)
 
         def work() -> Finish:
             outcome = self._handle(received, command, standing)
-            return lambda: self._publish(received, command, outcome)
+            return lambda: self._publish(received, command, outcome, signature)
 
         return work
 
-    def _finish(self, received: Received, command: CommandRecord, entry: Entry) -> None:
+    def _finish(self, received: Received, command: CommandRecord, entry: Entry, signature: Signature) -> None:
         """A command that was left half done."""
-        outcome = self._resume(entry, command) if entry.outcome is None else decode_outcome(entry.outcome)
-        self._publish(received, command, outcome)
+        outcome = self._resume(entry, command, signature) if entry.outcome is None else decode_outcome(entry.outcome)
+        self._publish(received, command, outcome, signature)
 
     def _read(self, record: TopicRecord) -> CommandRecord | None:
         """The command; None for one of another cluster, which another executor serves."""
@@ -191,11 +194,12 @@ class Executor:
         command = read_command(record.value)
         return command if command.cluster == self._duty.cluster else None
 
-    def _standing(self, command: CommandRecord, record: TopicRecord, earlier: OutcomeStatus | None) -> Callable[[], Standing]:
+    def _signature(self, record: bytes) -> Signature:
+        return "unchecked" if self._duty.key is None else self._duty.key.check(record)
+
+    def _standing(self, command: CommandRecord, signature: Signature, earlier: OutcomeStatus | None) -> Callable[[], Standing]:
         """What is known now; asked again right before something is done. Only a command that may be believed raises the epoch."""
-        key = self._duty.key
-        signature = "unchecked" if key is None else key.check(record.value)
-        if signature in ("signed", "unchecked"):
+        if signature in _BELIEVED:
             self._journal.see_epoch(command.cluster, command.epoch)
             self._issued_ms = max(self._issued_ms, min(command.issued_at_ms, self._clock_ms()))
         newest, pause = self._journal.newest_epoch, self._duty.pause_file
@@ -236,13 +240,12 @@ class Executor:
         effect = self._applier.apply(command, may_go_on)
         return self._decided(received, command, effect, owner, int((time.monotonic() - begun) * 1000))
 
-    def _resume(self, entry: Entry, command: CommandRecord) -> Outcome:
+    def _resume(self, entry: Entry, command: CommandRecord, signature: Signature) -> Outcome:
         """A command that was being carried out when the last process died: the cluster is asked before anything is done."""
         received, effect = entry.received, self._applier.after_interruption(command)
         if effect is not None:
             return self._decided(received, command, effect, entry.owner, 0)
-        record = TopicRecord(received.position, received.record, len(received.record))
-        return self._handle(received, command, self._standing(command, record, None))
+        return self._handle(received, command, self._standing(command, signature, None))
 
     def _look(self, command: Command) -> Scene:
         brokers = self._admin.brokers()
@@ -266,13 +269,12 @@ class Executor:
         self._journal.decide(received, effect.status, encode_outcome(outcome), now_ms)
         return outcome
 
-    def _publish(self, received: Received, command: CommandRecord, outcome: Outcome) -> None:
+    def _publish(self, received: Received, command: CommandRecord, outcome: Outcome, signature: Signature) -> None:
         self._topics.outcomes.publish(outcome.cluster, encode_outcome(outcome))
         self._topics.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
         self._topics.outcomes.flush()
         self._topics.telemetry.flush()
-        believed = self._duty.key is None or self._duty.key.check(received.record) == "signed"
-        self._journal.publish(received, command.expires_at_ms if believed else 0)
+        self._journal.publish(received, command.expires_at_ms if signature in _BELIEVED else 0)
         self._tell(Done(to_command(command), outcome))
 
     def _forget(self) -> None:
@@ -289,10 +291,9 @@ class Executor:
 
     def _learn_epochs(self) -> None:
         """A new job announces its epoch with its first round, before it has any command to give. With a key, only a signed one counts."""
-        key = self._duty.key
         while records := self._topics.rounds.poll(1_000, 0, _ROUNDS_BYTES):
             newest: dict[str, int] = {}
-            for told in epochs_in(record.value for record in records if key is None or key.check(record.value) == "signed"):
+            for told in epochs_in(record.value for record in records if self._signature(record.value) in _BELIEVED):
                 newest[told.cluster] = max(told.epoch, newest.get(told.cluster, 0))
             for cluster, epoch in newest.items():
                 self._journal.see_epoch(cluster, epoch)

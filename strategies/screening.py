@@ -37,7 +37,7 @@ class Screened:
 def screen(given: RoundInput, rules: Rules) -> Screened:
     """Brokers whose figures may be trusted now, without those that the operator leaves out."""
     live, stale, excluded, wrong = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
-    tolerance, few = tolerance_of(rules.round), len(given.brokers) <= 2
+    tolerance, few = tolerance_of(rules.round), len(given.brokers) == 2
     is_excluded = matcher(rules.limits.excluded_brokers)
     for broker in given.brokers:
         age = given.now_ms - broker.reported_at_ms
@@ -72,13 +72,13 @@ def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Sk
     code, evidence = ("clock-ahead" if lead_ms > 0 else "clock-behind"), {"lead_ms": lead_ms}
     if producer in (COLLECTOR, EXECUTOR):
         return Skip(
-            "cluster", (cluster,), code, f"the {producer}: {_wrong_clock(lead_ms, few)}", evidence={"producer": producer, **evidence}
+            "cluster", (cluster,), code, f"the {producer}: {_wrong_clock(lead_ms, few=False)}", evidence={"producer": producer, **evidence}
         )
     return Skip("broker", (producer,), code, _wrong_clock(lead_ms, few), evidence=evidence)
 
 
 def _wrong_clock(lead_ms: int, few: bool) -> str:
-    """`few`: so few brokers that none of them is outvoted."""
+    """`few`: two brokers, of which none is outvoted."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
     return f"{text}, and that of the other broker, because two alone do not prove whose is wrong" if few else text

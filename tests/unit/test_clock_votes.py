@@ -114,6 +114,8 @@ def test_an_executor_that_is_ahead_moves_no_time_and_its_outcome_counts(lead: in
     assert last.brokers == ("a:1", "b:1")
     (skip,) = last.skips[:1] if last.skips[0].code == "clock-ahead" else [one for one in last.skips if one.code == "clock-ahead"]
     assert (skip.subject, skip.evidence["producer"]) == ("cluster", "executor")
+    assert skip.text.startswith("the executor: its clock is ")
+    assert skip.text.endswith(" s ahead of the cluster's time: check it"), "its clock says nothing about that of a broker"
 
 
 def test_a_collector_whose_clock_was_set_back_goes_on_with_its_next_pass() -> None:
