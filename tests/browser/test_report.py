@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,15 +11,19 @@ import numpy as np
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
+from cli import exits
 from cli.report.page import Several, Sheet, render, write_page
 from simulation.loop import EngineDecider, closed_loop
 from simulation.skewed import skewed_cluster
 from simulation.timeline import Membership, Move, Timeline
 from simulation.tracing import Tracer
 from strategies.engine import EngineSettings
+from strategies.model import LARGEST_TIME
 from strategies.shedding.avg_rule import AvgSettings
 from strategies.shedding.threshold_rule import ThresholdSettings
 from tests.browser.conftest import DESKTOP, PHONE, Open
+from tests.unit.command_line import rebalancer
+from tests.unit.uneven_log import uneven
 
 pytestmark = pytest.mark.browser
 ROUNDS = 12
@@ -206,6 +211,33 @@ def test_how_long_a_month_takes_to_open_is_printed_beside_a_page_of_twelve_round
         print(f"{name}: {path.stat().st_size / 1e6:.1f} MB, drawn {milliseconds:.0f} ms after it was opened (the best of three)")
     print(f"ratio {drawn[1] / drawn[0]:.2f}")
     assert all(milliseconds > 0 for milliseconds in drawn)
+
+
+def moved_to(lines: Sequence[bytes], last_ms: int) -> list[bytes]:
+    """The same records at another time: the last of them at `last_ms`, in milliseconds since 1970."""
+    trees = [json.loads(line) for line in lines]
+    later = last_ms - max(tree["ts"] for tree in trees)
+    return [json.dumps({**tree, "ts": tree["ts"] + later}).encode() for tree in trees]
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "beyond"),
+    [(LARGEST_TIME, (LARGEST_TIME + 1, 2**53 - 1, 2**53, 2**63 - 1)), (253_402_300_800_000, ())],
+    ids=["last-of-dates", "year-10000"],
+)
+def test_a_report_of_extreme_times_opens(tmp_path: Path, open_page: Open, last_ms: int, beyond: tuple[int, ...]) -> None:
+    """Up to the last moment of a JavaScript date; what is later is refused, and the rest is drawn."""
+    lines, recording, path = moved_to(uneven(rounds=8), last_ms), tmp_path / "extreme.jsonl", tmp_path / "report.html"
+    recording.write_bytes(b"".join(line + b"\n" for line in [*lines, *(moved_to(lines[-1:], ts)[0] for ts in beyond)]))
+    done = rebalancer("replay", recording, "--json", "--html", path)
+    assert done.code == exits.OK, done.err
+    assert done.json["rejected"]["total"] == len(beyond)
+    page = open_page(path)
+    assert page.locator("#usage .scatterlayer .trace").count() > 1
+    assert "Invalid Date" not in page.inner_text("body")
+    assert "NaN" not in page.inner_text("body")
+    axis = page.evaluate("document.getElementById('usage').layout.xaxis.range.map(at => new Date(at).getTime())")
+    assert all(isinstance(at, (int, float)) for at in axis)
 
 
 def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> None:
