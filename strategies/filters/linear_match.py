@@ -66,9 +66,9 @@ def _ways_through(operation: str, argument: Any) -> int:
                 if times <= 30
                 else _UNBOUNDED
             )
-        case "GROUPREF_EXISTS":
-            return _UNBOUNDED
-    return 1
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT" | "GROUPREF" | "FAILURE":
+            return 1
+    return _UNBOUNDED  # also for what a later Python's parser may add
 
 
 class Automaton:
@@ -78,6 +78,11 @@ class Automaton:
         #: Of each state: the test of a character, the test of a place, or neither; and the states behind it.
         self._states: list[tuple[_Test | None, _Test | None, list[int]]] = [(None, None, [])]
         self._start = self._sequence(list(tree), 0, tree.state.flags)
+
+    @property
+    def size(self) -> int:
+        """States: one character of a text costs at most a look at each."""
+        return len(self._states)
 
     def matches(self, text: str) -> bool:
         """Whether the whole text matches."""

@@ -23,8 +23,9 @@ from strategies.filters.java_regex import JavaPattern, PatternError, compile_jav
 
 #: Complaints that are spelled out; of those, and of names in them, this many characters.
 _SPELLED_OUT, _LONGEST = 10, 300
-#: Patterns of all isolation policies together; every broker is held against each.
-_MOST_PATTERNS = 5_000
+#: Of all isolation policies together: patterns, because every broker is held against each; their characters, because each is compiled;
+#: and the states of those that are followed side by side, because each may cost a look per character of a name.
+_MOST_PATTERNS, _MOST_CHARACTERS, _MOST_STATES = 5_000, 500_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,40 @@ def read_policies(snapshot: str | None) -> PoliciesView:
     )
 
 
-def isolation_policy(name: str, tree: object) -> IsolationPolicy:
+@dataclass(slots=True)
+class _Budget:
+    """What the patterns of all policies may still cost. `exceeded`: what is too much of them, empty while nothing is."""
+
+    patterns: int = _MOST_PATTERNS
+    characters: int = _MOST_CHARACTERS
+    states: int = _MOST_STATES
+    exceeded: str = ""
+
+    def take(self, pattern: str) -> JavaPattern:
+        """The pattern, compiled. Raises PatternError, _Fault."""
+        self.patterns -= 1
+        self.characters -= len(pattern)
+        self._check()
+        found = compile_java(pattern)
+        self.states -= found.states
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        most = {"patterns": _MOST_PATTERNS, "characters in patterns": _MOST_CHARACTERS, "states in patterns": _MOST_STATES}
+        for (what, limit), left in zip(most.items(), (self.patterns, self.characters, self.states), strict=True):
+            if left < 0:
+                self.exceeded = f"all policies together have more than {limit} {what}"
+                raise _Fault(self.exceeded)
+
+
+def isolation_policy(name: str, tree: object, budget: _Budget | None = None) -> IsolationPolicy:
     """One isolation policy in the form of the admin API. Never raises: a policy that cannot be followed has a fault."""
-    name = _short(name)
+    name, budget = _short(name), budget or _Budget()
     if not isinstance(tree, dict):
         return IsolationPolicy(name, fault=f"it must be an object, got {_shown(tree)}")
     try:
-        namespaces, primary, secondary = (_patterns(tree, key) for key in ("namespaces", "primary", "secondary"))
+        namespaces, primary, secondary = (_patterns(tree, key, budget) for key in ("namespaces", "primary", "secondary"))
         return IsolationPolicy(name, namespaces, primary, secondary, _min_limit(tree.get("auto_failover_policy")))
     except _Fault as error:
         return IsolationPolicy(name, fault=_short(str(error)))
@@ -140,16 +168,15 @@ def _isolation(reader: _Reader, part: object) -> Iterator[IsolationPolicy]:
         reader.complain("isolation", sentence)
         yield IsolationPolicy("*", fault=sentence)
         return
-    patterns = 0
+    budget = _Budget()
     for name, tree in _named(part):
-        policy = isolation_policy(name, tree)
-        patterns += len(policy.namespaces) + len(policy.primary) + len(policy.secondary)
-        if patterns > _MOST_PATTERNS:
-            policy = IsolationPolicy("*", fault=f"all policies together have more than {_MOST_PATTERNS} patterns")
+        policy = isolation_policy(name, tree, budget)
+        if budget.exceeded:
+            policy = IsolationPolicy("*", fault=budget.exceeded)
         if policy.fault is not None:
             reader.complain(f"isolation.{name}", policy.fault)
         yield policy
-        if patterns > _MOST_PATTERNS:
+        if budget.exceeded:
             return
 
 
@@ -162,7 +189,7 @@ def _named(part: dict[str, Any] | list[Any] | None) -> Iterator[tuple[str, objec
         yield (name if isinstance(name, str) else f"[{position}]"), tree
 
 
-def _patterns(tree: Mapping[str, object], key: str) -> tuple[JavaPattern, ...]:
+def _patterns(tree: Mapping[str, object], key: str, budget: _Budget) -> tuple[JavaPattern, ...]:
     texts = tree.get(key)
     if not isinstance(texts, list):
         raise _Fault(f"{key} must be a list of regular expressions, got {_shown(texts)}")
@@ -173,7 +200,7 @@ def _patterns(tree: Mapping[str, object], key: str) -> tuple[JavaPattern, ...]:
         if not isinstance(text, str):
             raise _Fault(f"{key} must hold regular expressions, got {_shown(text)}")
         try:
-            found.append(compile_java(text))
+            found.append(budget.take(text))
         except PatternError as error:
             raise _Fault(f"{key} holds {_shown(text)}: {error}") from error
     return tuple(found)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies.filters.java_regex import PatternError, compile_java
-from strategies.filters.linear_match import Automaton, parsed
+from strategies.filters.linear_match import Automaton, parsed, ways
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,32 @@ def test_the_automaton_agrees_with_the_engine_of_python(pattern: str, text: str)
     except re.error:
         return
     assert found is expected
+
+
+#: What Python's parser gives, of 3.11 to 3.14: operation by operation, with what the matching reads of it.
+TREES = {
+    "ab": "[(LITERAL, 97), (LITERAL, 98)]",
+    ".": "[(ANY, None)]",
+    r"[^a\d]": "[(IN, [(NEGATE, None), (LITERAL, 97), (CATEGORY, CATEGORY_DIGIT)])]",
+    "[a-c]": "[(IN, [(RANGE, (97, 99))])]",
+    r"^a\b$\Z": "[(AT, AT_BEGINNING), (LITERAL, 97), (AT, AT_BOUNDARY), (AT, AT_END), (AT, AT_END_STRING)]",
+    "(?:ab|cd)": "[(BRANCH, (None, [[(LITERAL, 97), (LITERAL, 98)], [(LITERAL, 99), (LITERAL, 100)]]))]",
+    "(?i:a)": f"[(SUBPATTERN, (None, {re.IGNORECASE.value}, 0, [(LITERAL, 97)]))]",
+    "a{2,3}": "[(MAX_REPEAT, (2, 3, [(LITERAL, 97)]))]",
+    "a*?": "[(MIN_REPEAT, (0, MAXREPEAT, [(LITERAL, 97)]))]",
+    "a*+": "[(POSSESSIVE_REPEAT, (0, MAXREPEAT, [(LITERAL, 97)]))]",
+    "(?>a)": "[(ATOMIC_GROUP, [(LITERAL, 97)])]",
+    "(?=a)(?<!b)": "[(ASSERT, (1, [(LITERAL, 97)])), (ASSERT_NOT, (-1, [(LITERAL, 98)]))]",
+    r"(a)\1(?(1)b|c)": "[(SUBPATTERN, (1, 0, 0, [(LITERAL, 97)])), (GROUPREF, 1), "
+    "(GROUPREF_EXISTS, (1, [(LITERAL, 98)], [(LITERAL, 99)]))]",
+}
+
+
+@pytest.mark.parametrize("pattern", TREES)
+def test_a_new_python_parses_as_before(pattern: str) -> None:
+    """The parser is a private part of Python: where a release changes it, `linear_match` has to follow."""
+    assert repr(parsed(pattern)) == TREES[pattern]
+
+
+def test_an_operation_that_is_not_known_is_never_tried_way_by_way() -> None:
+    assert ways([("SOMETHING_NEW", None)]) > 2**29

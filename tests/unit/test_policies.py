@@ -84,6 +84,25 @@ def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
     assert set(isolated(view, "t/ns", ["b1:1"])) == {"b1:1"}
 
 
+@pytest.mark.parametrize(
+    ("patterns", "what"),
+    [
+        (["a"] * 300, "5000 patterns"),
+        (["a" * 3_000] * 10, "500000 characters in patterns"),
+        (["(a?){900}b"], "20000 states in patterns"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_patterns_of_all_policies_together_have_a_bound(patterns: list[str], what: str) -> None:
+    """Each policy by itself is fine; together they would take minutes. None is followed in part: no bundle may go anywhere."""
+    many = [policy(f"p{number}", patterns, ["b1"]) for number in range(60)]
+    assert read_policies(json.dumps({"isolation": many[:8]})).complaints == ()
+    view = read_policies(json.dumps({"isolation": many}))
+    assert f"all policies together have more than {what}" in view.complaints[0]
+    assert view.isolation[-1].name == "*"
+    assert set(isolated(view, "other/ns", ["b1:1"])) == {"b1:1"}
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.sampled_from(["", "t/ns", "b:1", "(", ".*"]),
     lambda inner: (
