@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from sinks.plain_loop import PlainLoop
@@ -33,6 +34,7 @@ from tests.servers.kafka_topics import put, values
 _WIDE = {"max.message.bytes": str(2**24)}
 _LEGAL_COMMANDS = 10
 _LOOK_S = 0.2
+_ROUNDS_AT_A_TIME = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,13 @@ def plain(engine: EngineSettings, uri: str, lines: Sequence[bytes]) -> dict[str,
     return found
 
 
+def batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """So many at a time."""
+    rest = iter(records)
+    while some := list(islice(rest, size)):
+        yield some
+
+
 def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]) -> Result:
     """The job over these lines until all are read."""
     uris = {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "telemetry" else {}) for topic in TOPICS}
@@ -130,11 +139,12 @@ def run_job(broker: KafkaBroker, folder: Path, name: str, lines: Sequence[bytes]
     return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
 
 
-def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[bytes]) -> Result:
-    """The executor over legal commands with other records between them, until all are worked off."""
-    control = Control(
-        folder / name, {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic == "commands" else {}) for topic in TOPICS}
-    )
+def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[bytes], rounds: Iterable[bytes] = ()) -> Result:
+    """The executor over legal commands with other records between them, until all are worked off. `rounds` are there before it starts."""
+    wide = ("commands", "rounds")
+    control = Control(folder / name, {topic: broker.topic(f"{name}-{topic}", configs=_WIDE if topic in wide else {}) for topic in TOPICS})
+    for some in batched(rounds, _ROUNDS_AT_A_TIME):
+        put(control.uri("rounds"), some)
     with FakePulsar(Cluster(token=TOKEN)) as pulsar, RealExecutor(folder / name, pulsar, control) as executor:
         one, two, _ = pulsar.cluster.brokers
         bundles = [f"t/ns/0x{number:08x}_0x{number + 1:08x}" for number in range(_LEGAL_COMMANDS)]
@@ -151,6 +161,13 @@ def run_executor(broker: KafkaBroker, folder: Path, name: str, bad: Sequence[byt
     if len({row.offset for row in rows}) != len(bad) or len(rows) != len(bad):
         faults.append(f"{name}: {len(rows)} rejected rows for {len(bad)} records that are no commands")
     return Result(0, peak, len(rows), Counter(row.code for row in rows), tuple(faults))
+
+
+def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
+    """The executor with so many rounds of a megabyte that it has not read."""
+    quiet = run_executor(broker, folder, "no-rounds", [])
+    padding = b'{"v":1,"cluster":"c","epoch":1,"brokers":"' + b"x" * 2**20 + b'"}'
+    return _together(quiet, run_executor(broker, folder, "many-rounds", [], (padding for _ in range(count))))
 
 
 def _encoded(bundle: str, source: str, destination: str) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile import Result, executor, job
+from tests.faults.hostile import Result, executor, job, many_rounds
 from tests.servers.kafka_broker import KafkaBroker
 
 pytestmark = [pytest.mark.servers, pytest.mark.faults, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -38,3 +38,8 @@ def test_the_job_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_p
 @pytest.mark.slow
 def test_the_executor_goes_on_over_2000_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
     check(executor(own_kafka, tmp_path, 2_000, seed=7))
+
+
+@pytest.mark.slow
+def test_the_executor_starts_beside_a_thousand_rounds_of_a_megabyte(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(many_rounds(own_kafka, tmp_path, 1_000))

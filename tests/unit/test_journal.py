@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -121,3 +122,32 @@ def test_a_verdict_stays_while_its_command_has_not_expired(tmp_path: Path) -> No
         one.forget(1_500)
         assert [one.earlier(received(f"id-{number}", 99))[1] for number in (1, 2, 3)] == [None, "applied", "applied"]
         assert one.newest_epoch("c") == 9
+
+
+def test_forgetting_writes_nothing_where_nothing_is_old(tmp_path: Path) -> None:
+    """It is called after every few commands."""
+    with journal(tmp_path) as one:
+        one.decide(received(), "applied", b"o", 100)
+        one.publish(received())
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        one.forget(50)
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_commands_leave_a_small_journal(tmp_path: Path) -> None:
+    """One a second, each remembered for an hour and five minutes; neither the file nor the process grows with those before."""
+    at_ten_thousand = 0
+    with journal(tmp_path) as one:
+        for number in range(100_000):
+            now_ms, command = 1_000 * number, Received(f"command-{number}", Position("t", 0, number), b"r" * 1_500)
+            one.intend(command, "b:1", now_ms)
+            one.decide(command, "applied", b"o" * 600, now_ms)
+            one.publish(command, now_ms + 300_000)
+            one.forget(now_ms - 3_600_000)
+            if number == 10_000:
+                at_ten_thousand = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert one.earlier(Received("command-90000", Position("t", 0, 1), b"r"))[1] is None
+        assert one.earlier(Received("command-97000", Position("t", 0, 1), b"r"))[1] == "applied"
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 8_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.2 * at_ten_thousand
