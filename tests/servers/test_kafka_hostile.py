@@ -25,9 +25,8 @@ def test_the_job_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_pa
     check(job(own_kafka, tmp_path, 150, seed=1))
 
 
-@pytest.mark.slow
-def test_the_executor_goes_on_over_150_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
-    check(executor(own_kafka, tmp_path, 150, seed=1))
+def test_the_executor_goes_on_over_50_hostile_records(own_kafka: KafkaBroker, tmp_path: Path) -> None:
+    check(executor(own_kafka, tmp_path, 50, seed=1))
 
 
 @pytest.mark.slow
