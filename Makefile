@@ -16,7 +16,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 # Tests start our commands and Spark's workers hundreds of times; where somebody forbids byte code, each start compiles everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 RUN := source scripts/java.sh && $(VENV)/bin
-PACKAGES := streaming strategies sinks simulation cli
+PACKAGES := streaming strategies sinks rebalancer
 # benchmarks/ and examples/ are checked like the packages.
 CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
 # The longest first, so that no core waits for them in the end.

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.figures import table
-from sinks.columnar import REPEATED, TRAFFIC, schema
+from sinks.recordings.columnar import REPEATED, TRAFFIC, schema
 
 if TYPE_CHECKING:
-    from cli.backtest.run import Answer
+    from rebalancer.analysis.backtest.run import Answer
 
 _START_MS, _MINUTE_MS = 1_767_225_600_000, 60_000
 #: Rounds of a row group, and how often a broker runs hot for how long.
@@ -82,7 +82,7 @@ def _in_process(path: Path, part: str, strategies: Sequence[str], loop: str) -> 
 
 def _read(path: Path) -> dict[str, Any]:
     """Every column of every row group, decoded and thrown away, the next one read meanwhile."""
-    from sinks.columnar_reading import read_blocks
+    from sinks.recordings.columnar_reading import read_blocks
 
     began, records = time.perf_counter(), 0
     for block in read_blocks(path):
@@ -92,9 +92,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
     """Memory: of the largest process."""
-    from cli.backtest.run import Job
-    from cli.backtest.several import run_all
-    from cli.settings.load import load
+    from rebalancer.analysis.backtest.run import Job
+    from rebalancer.analysis.backtest.several import run_all
+    from rebalancer.settings.load import load
 
     jobs = [Job(path, one, load(flags=[f"shedding.strategy={one}"]), "closed" if loop == "closed" else "open") for one in strategies]
     began, cpu = time.perf_counter(), _cpu_s()

@@ -13,8 +13,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from strategies.averages import first_history
-from strategies.bundle_loads import Floats
+from strategies.averages.bundle_averages import first_history
+from strategies.bundles.bundle_loads import Floats
 from strategies.model import BundleStats, Figures, Resource, Traffic
 from strategies.store import BrokerState, InMemoryStore
 

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sinks.collector import Collector, wall_clock_ms
-from sinks.collector_settings import CollectorSettings
-from sinks.load_source import open_poll
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import file_topic_uri
-from sinks.topics import open_publisher
+from sinks.collector.collector import Collector, wall_clock_ms
+from sinks.collector.load_source import open_poll
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import open_publisher
+from sinks.topics.uri import file_topic_uri
 
 _ROOT = Path(__file__).parents[1]
 

@@ -21,10 +21,10 @@ from strategies.engine import EngineSettings, rules_of
 from strategies.model import ClusterMemory, ClusterView, Memory, Shedding
 from strategies.round_input import RoundInput
 from strategies.settings import Mode, Weights
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
-from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.store import BrokerState, InMemoryStore
 
 SIZES = (Size(100, 10_000), Size(1_000, 100_000), Size(5_000, 500_000))

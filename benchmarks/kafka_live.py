@@ -23,7 +23,7 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
-from sinks.topic_uri import parse_topic
+from sinks.topics.uri import parse_topic
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from streaming.state_rows import TABLES
+from streaming.state.rows import TABLES
 
 _MIB = 2**20
 

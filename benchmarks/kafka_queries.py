@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
-from sinks.kafka_settings import LARGEST_REQUEST_BYTES, kafka_access
-from sinks.topic_uri import parse_topic
+from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
+from sinks.topics.uri import parse_topic
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.fleet import CLUSTER, Fleet
-from sinks.topic_uri import parse_topic
+from sinks.topics.uri import parse_topic
 
 _KEY = CLUSTER.encode()
 

@@ -18,13 +18,13 @@ from benchmarks.figures import Sample, sample, say
 from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
-from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import file_topic_uri
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings, Topics
-from streaming.sources.file_topic import FileTopicSource, Source
+from streaming.sources.files import FileTopicSource, Source
 from streaming.sources.records import RECORDS
 
 PASS_THROUGH = "pass-through"

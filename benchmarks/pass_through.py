@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.wire import decode
+from sinks.wire.codec import decode
 from streaming.session import query_settings
 from streaming.settings import JobSettings
 

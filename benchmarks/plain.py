@@ -14,14 +14,14 @@ from time import perf_counter, thread_time
 
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
-from sinks.origin import pack_origin
-from sinks.outputs import event_row
-from sinks.position import Position
-from sinks.wire import decode
+from sinks.wire.codec import decode
+from sinks.wire.origin import pack_origin
+from sinks.wire.outputs import event_row
+from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.model import Command, TelemetryRecord
 from strategies.settings import RoundSettings
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.store import InMemoryStore
 
 #: Reports timed together: few enough to stay in the cache as they would in the loop, enough to make the clock's own cost vanish.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from streaming.shipping import write_zip
+from streaming.cluster.shipping import write_zip
 
 
 def main() -> None:

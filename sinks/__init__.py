@@ -1,1 +1,1 @@
-"""The edges: topics, wire format, recordings, Pulsar's admin API. Never Spark."""
+"""The edges: topics, wire format, recordings, Pulsar's admin API, collector and executor; never Spark."""

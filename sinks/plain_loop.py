@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
-from sinks.origin import pack_origin
-from sinks.outputs import OutputRow, event_row, rejected_row
-from sinks.position import Position
-from sinks.wire import cluster_of, decode
+from sinks.wire.codec import cluster_of, decode
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.wire.origin import pack_origin
+from sinks.wire.outputs import OutputRow, event_row, rejected_row
+from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
 from strategies.store import InMemoryStore

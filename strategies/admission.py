@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from strategies.bundles.system_bundles import is_system_bundle
 from strategies.filters.contract import namespace_of
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.windows import Window, is_open
 from strategies.model import Command, OutcomeStatus
-from strategies.system_bundles import is_system_bundle
 
 #: A command from further in the future than clocks differ could be replayed for very long.
 _MOST_AHEAD_MS = 300_000

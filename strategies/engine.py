@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from strategies.beginning import LONGEST_BEGINNING, Early, better_time, is_sure
 from strategies.clock import Clock
 from strategies.clock_votes import check_clock, counted, went_back
 from strategies.cluster_time import clock_rejection, forget_everything_timed, set_back, timed
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
+from strategies.log_start import LONGEST_BEGINNING, Early, better_time, is_sure
 from strategies.model import (
     BrokerMemory,
     Event,
@@ -42,7 +43,6 @@ from strategies.shedding.registry import entry_of, shedder
 from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
-from strategies.throttling.advice import AdviceSettings
 
 #: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
 _ROUNDS_TO_WAIT = 5

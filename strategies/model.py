@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from strategies.bundle_loads import BundleLoads, Floats, Ints, no_bundles
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, no_bundles
+from strategies.bundles.table_summary import TableSummary
 from strategies.filters.policies import PoliciesView
-from strategies.table_summary import TableSummary
 
 #: The last time (ms since the epoch) that JavaScript's Date has; nothing that is written carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000

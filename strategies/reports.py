@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from strategies.averages import BundleHistory, Row, first_history, unpack_history
+from strategies.averages.bundle_averages import BundleHistory, Row, first_history, unpack_history
+from strategies.bundles.table_summary import TableSummary
 from strategies.model import BundleStats, Figures, LoadReport, Rejection
 from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
-from strategies.table_summary import TableSummary
 
 _T = TypeVar("_T")
 #: So many bundles may be between two brokers at a time. When half a cluster leaves, the state must stay small; the averages of

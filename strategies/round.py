@@ -15,9 +15,10 @@ from typing import Literal
 
 import numpy as np
 
+from strategies.clearance import Leaving, LeavingRules, decide
+from strategies.dispatch_limits.advice import Ways, due_advice
 from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
-from strategies.leaving import Leaving, LeavingRules, decide
 from strategies.limits.budget import Budget
 from strategies.limits.windows import is_open
 from strategies.model import LARGEST_TIME, ClusterView, Command, Decision, Memory, Round, Scalar, Shedding, Skip
@@ -29,7 +30,6 @@ from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
-from strategies.throttling.advice import Ways, due_advice
 
 _NOT_NOW = "this is none of the times in limits.windows"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strategies.clock import Stray
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window
@@ -16,7 +17,6 @@ from strategies.settings import Mode, RoundSettings
 from strategies.splitting.limits import SplitSettings
 from strategies.state import Departed, Gained, InFlight
 from strategies.store import BrokerState
-from strategies.throttling.advice import AdviceSettings
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
 

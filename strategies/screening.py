@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from strategies.averages import bundles_of, unpack_history
-from strategies.bundle_loads import BundleLoads, no_bundles
+from strategies.averages.bundle_averages import bundles_of, unpack_history
+from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.clock_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.estimate import burdened
 from strategies.filters.policies import PoliciesView, read_policies

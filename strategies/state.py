@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from strategies.beginning import Early
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.limits.budget import Spent
+from strategies.log_start import Early
 from strategies.model import ClusterMemory
 
 #: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from strategies.bundles.table_summary import TableSummary
 from strategies.model import BrokerMemory, Figures
 from strategies.state import ClusterState
-from strategies.table_summary import TableSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from sinks.limits import WireLimits
-from sinks.origin import pack_origin
-from sinks.outputs import rejected_row
-from sinks.position import Position
-from sinks.raw import Around, SourceSettings, enveloped
-from sinks.wire import cluster_of, decode
+from sinks.wire.codec import cluster_of, decode
+from sinks.wire.limits import WireLimits
+from sinks.wire.origin import pack_origin
+from sinks.wire.outputs import rejected_row
+from sinks.wire.position import Position
+from sinks.wire.raw import Around, SourceSettings, enveloped
 from strategies.errors import WireError
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sinks.outage import Outage
+from sinks.topics.outage import Outage
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
 

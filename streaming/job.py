@@ -19,31 +19,31 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sinks.epochs import next_epoch
-from sinks.kafka_admin import missing_topics
-from sinks.kafka_settings import kafka_access
-from sinks.outage import Outage
-from sinks.pulsar_partition import PulsarLink
-from sinks.raw import check_source
-from sinks.signing import signing_key
-from sinks.start import start_complaints
-from sinks.topic_uri import parse_topic
-from sinks.watch import watched
+from sinks.topics.epochs import next_epoch
+from sinks.topics.kafka.admin import missing_topics
+from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.outage import Outage
+from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.start_position import start_complaints
+from sinks.topics.uri import parse_topic
+from sinks.topics.watch import watched
+from sinks.wire.raw import check_source
+from sinks.wire.signing import signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError, SinkError
-from streaming.checkpoint import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
+from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, packer, unpacking
 from streaming.failures import again_after_outages, again_while_passing, dead_java, explain
-from streaming.output import Output, open_output
+from streaming.outputs.output import Output, open_output
+from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.sources.file_topic import FileTopicSource, Source
+from streaming.sources.files import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
-from streaming.workers import check_workers, is_local
-from streaming.written import KINDS, Written, counted
 
 #: Topics that the job itself reads or writes.
 _OURS = ("telemetry", *KINDS)

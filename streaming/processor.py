@@ -9,13 +9,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from sinks.outputs import OutputRow, event_row
-from sinks.signing import SigningKey, SigningSettings, signing_key
+from sinks.wire.outputs import OutputRow, event_row
+from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.store import StateStore
 from streaming.decode import Decoded, ReadRows, by_cluster
-from streaming.state_rows import STATE_KEY, STATE_VALUE
-from streaming.store import MapVariable, Rows, StoreCache
+from streaming.state.rows import STATE_KEY, STATE_VALUE
+from streaming.state.store import MapVariable, Rows, StoreCache
 
 #: `seq` numbers the rows of one cluster within a micro-batch in fold order.
 OUTPUT = StructType(

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.written import Written, observed
+from streaming.outputs.output_counts import Written, observed
 
 OnProgress = Callable[["BatchProgress"], None]
 

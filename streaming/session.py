@@ -20,9 +20,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from strategies.errors import RebalancerError
-from streaming.connector import connector_settings
+from streaming.cluster.workers import check_master, is_local, send_code, worker_environment, worker_settings
+from streaming.jars.connector import connector_settings
 from streaming.settings import JobSettings, uses_kafka
-from streaming.workers import check_master, is_local, send_code, worker_environment, worker_settings
 
 #: How long Spark's Java process may take to end after its connections have closed.
 JAVA_ENDS_S = 2.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from sinks.kafka_settings import KafkaSettings
-from sinks.limits import WireLimits
-from sinks.pulsar_settings import PulsarSettings
-from sinks.raw import SourceSettings
-from sinks.signing import SigningSettings
-from sinks.topics import TopicAccess
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import TopicAccess
+from sinks.topics.kafka.settings import KafkaSettings
+from sinks.wire.limits import WireLimits
+from sinks.wire.raw import SourceSettings
+from sinks.wire.signing import SigningSettings
 from strategies.settings import Setting
-from streaming.connector import JarSettings
+from streaming.jars.connector import JarSettings
 
 
 @dataclass(frozen=True, slots=True)

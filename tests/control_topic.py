@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sinks.file_topic import FileTopicReader
-from sinks.signing import SigningKey
-from sinks.topic_uri import file_topic_uri
-from sinks.topics import TopicAccess, open_publisher, open_reader
-from sinks.wire import decode_outcome, encode_command
+from sinks.topics.access import TopicAccess, open_publisher, open_reader
+from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.codec import decode_outcome, encode_command
+from sinks.wire.signing import SigningKey
 from strategies.model import Command, Expected, Outcome
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
-from streaming.written import KINDS
+from streaming.outputs.output_counts import KINDS
 
 Published = Mapping[str, Sequence[bytes]]
 

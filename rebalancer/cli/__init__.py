@@ -1,1 +1,1 @@
-"""The command line `rebalancer`: arguments in, tables and JSON out; the work is done by the packages below."""
+"""The command line `rebalancer`: commands, options, tables and exit codes; the only package that uses typer and rich."""

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import NoReturn
 
-from cli import exits
+from rebalancer.cli import exits
 
 #: The compiled part of pulsar-client; modules that only name the package do not load it.
 _NATIVE = "_pulsar"

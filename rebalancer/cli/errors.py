@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import typer
 from typer.exceptions import TyperException
 
-from cli import exits
+from rebalancer.cli import exits
 from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})

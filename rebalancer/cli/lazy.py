@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from cli.errors import reported
+from rebalancer.cli.errors import reported
 
-#: Command name → the sentence `--help` shows; the module is `cli.commands.<name>` and holds a typer application `app`.
+#: Command name → the sentence `--help` shows; the module is `rebalancer.cli.commands.<name>` and holds a typer application `app`.
 COMMANDS: Mapping[str, str] = {
     "demo": "Watch a skewed cluster being balanced on this machine, no server needed.",
     "run": "Run the streaming job: telemetry in, commands out, until it is stopped.",
@@ -42,7 +42,7 @@ _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 def load(name: str) -> Any:
     """The real command behind `name`; imports its module."""
-    command = get_command(importlib.import_module(f"cli.commands.{name}").app)
+    command = get_command(importlib.import_module(f"rebalancer.cli.commands.{name}").app)
     command.name = name
     command.help = command.help or COMMANDS[name]
     command.params = [param for param in command.params if param.name not in _ONLY_AT_THE_TOP]

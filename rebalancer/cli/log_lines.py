@@ -8,21 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
-from cli.errors import reported
-from strategies.settings import Setting
+from rebalancer.cli.errors import reported
+from rebalancer.settings.log import LogSettings
 
 Level = Literal["info", "warning", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """How `run`, `collect` and `execute` print."""
-
-    format: Annotated[
-        Literal["text", "json"], Setting("Lines of run, collect and execute: text with the time (UTC) in front, or one JSON object each")
-    ] = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ class Log:
 
     @contextmanager
     def errors(self, *, debug: bool) -> Iterator[None]:
-        """What ends the process is its last line; see `cli.errors.reported`."""
+        """What ends the process is its last line; see `rebalancer.cli.errors.reported`."""
         with reported(debug, complain=lambda text: self.say(Line(text, "error", "error"))):
             yield
 

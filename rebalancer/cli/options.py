@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from cli.settings.load import Settings
+    from rebalancer.settings.load import Settings
 
 Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", envvar="REBALANCER_CONFIG", help="Settings file (TOML).")]
 Overrides = Annotated[
@@ -22,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
     """Checked settings of a command; `more` are `path=value` of its own flags and win. SettingsError carries all complaints."""
-    from cli.settings.load import load
+    from rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 

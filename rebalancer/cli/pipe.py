@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO
 
-from cli.replay.decisions import line
-from sinks.outputs import OutputRow
+from rebalancer.analysis.replay.decisions import line
+from sinks.wire.outputs import OutputRow
 
 
 def answer(answers: Iterable[list[OutputRow]], out: IO[bytes], err: IO[str], rejected: IO[bytes] | None) -> None:

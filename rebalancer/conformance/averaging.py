@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cli.conformance.conf import settings_of, weights_of
-from cli.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
-from cli.conformance.vectors import Case
-from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
-from strategies.averaging.order import averages_order, newest_order, sign
-from strategies.averaging.sums import summed_averages
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
+from rebalancer.conformance.vectors import Case
+from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
+from strategies.averages.order import averages_order, newest_order, sign
+from strategies.averages.sums import summed_averages
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.usage import percent, unweighted_usage, weighted_usage
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cli.conformance.vectors import Number
-from strategies.bundle_loads import BundleLoads
+from rebalancer.conformance.vectors import Number
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
-from strategies.shedding.avg_parity import plan_key
+from strategies.shedding.avg.parity import plan_key
 
 
 class ResourceData(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from cli.conformance.conf import settings_of
-from cli.conformance.vectors import Case, Number
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
 from strategies.filters.anti_affinity import anti_affine, bundles_owned, group_members, may_leave, namespaces_served
 from strategies.filters.contract import namespace_of, remaining

@@ -9,12 +9,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cli.conformance.conf import settings_of, weights_of
-from cli.conformance.data_maps import AverageData, BrokerData, BundleData, BundleRow, DataMaps, RoundData, TrafficData, patched, row_of
-from cli.conformance.shedding import targets
-from cli.conformance.vectors import Case, Number
-from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.bundle_loads import BundleLoads
+from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.data_maps import (
+    AverageData,
+    BrokerData,
+    BundleData,
+    BundleRow,
+    DataMaps,
+    RoundData,
+    TrafficData,
+    patched,
+    row_of,
+)
+from rebalancer.conformance.shedding import targets
+from rebalancer.conformance.vectors import Case, Number
+from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, planned_to

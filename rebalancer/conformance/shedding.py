@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from cli.conformance.conf import settings_of, weights_of
-from cli.conformance.data_maps import BundleRow, DataMaps, RoundData
-from cli.conformance.vectors import Case
+from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
+from rebalancer.conformance.vectors import Case
 from strategies.errors import SettingsError
 from strategies.model import Decision, Memory, Shedding
 from strategies.shedding.registry import SHEDDERS

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cli.conformance.averaging import StatsData
-from cli.conformance.conf import settings_of
-from cli.conformance.data_maps import BundleData, TrafficData, row_of
-from cli.conformance.splits import flows_of, range_of
-from cli.conformance.vectors import Case
-from strategies.bundle_loads import BundleLoads
+from rebalancer.conformance.averaging import StatsData
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.data_maps import BundleData, TrafficData, row_of
+from rebalancer.conformance.splits import flows_of, range_of
+from rebalancer.conformance.vectors import Case
+from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.ranges import topics_inside
 from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
-from strategies.splitting.hashing import topics_inside
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import Surroundings, extensible_splits

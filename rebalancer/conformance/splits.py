@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from cli.conformance.conf import settings_of
-from cli.conformance.data_maps import TrafficData
-from cli.conformance.vectors import Case, Number
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.data_maps import TrafficData
+from rebalancer.conformance.vectors import Case, Number
+from strategies.bundles.ranges import KeyRange, bundle_of, hexadecimal, initial_boundaries, parse_bundle, topic_hash
 from strategies.errors import SettingsError
 from strategies.model import Traffic
-from strategies.splitting.hashing import KeyRange, bundle_of, hexadecimal, initial_boundaries, parse_bundle, topic_hash
 from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cli.conformance.averaging import AveragingSuite, broker_sums, bundle_averages, signs, smoothed_load, usages
-from cli.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
-from cli.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
-from cli.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
-from cli.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
-from cli.conformance.splits import AlgorithmSuite, HashingSuite
-from cli.conformance.throttling import BucketSuite, LimiterSuite
-from cli.conformance.topk import TopSuite
-from cli.conformance.transfer import TransferSuite
-from cli.conformance.vectors import Case
+from rebalancer.conformance.averaging import AveragingSuite, broker_sums, bundle_averages, signs, smoothed_load, usages
+from rebalancer.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
+from rebalancer.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
+from rebalancer.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
+from rebalancer.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
+from rebalancer.conformance.splits import AlgorithmSuite, HashingSuite
+from rebalancer.conformance.throttling import BucketSuite, LimiterSuite
+from rebalancer.conformance.topk import TopSuite
+from rebalancer.conformance.transfer import TransferSuite
+from rebalancer.conformance.vectors import Case
 from strategies.errors import SettingsError
 
 

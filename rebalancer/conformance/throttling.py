@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from cli.conformance.conf import settings_of
-from cli.conformance.vectors import Case
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.vectors import Case
+from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
+from strategies.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
 from strategies.errors import SettingsError
-from strategies.throttling.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.throttling.rates import BrokerRates, DispatchRate, PublishRate
-from strategies.throttling.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
 
 _REFUSED = "java.lang.IllegalArgumentException"
 

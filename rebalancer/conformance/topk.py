@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cli.conformance.averaging import StatsData, stats_columns
-from cli.conformance.conf import settings_of
-from cli.conformance.vectors import Case
+from rebalancer.conformance.averaging import StatsData, stats_columns
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.vectors import Case
 from strategies.errors import SettingsError
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
-from strategies.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 
 _EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
 

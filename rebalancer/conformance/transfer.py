@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from cli.conformance.conf import settings_of
-from cli.conformance.data_maps import patched
-from cli.conformance.vectors import Case, Number
+from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.data_maps import patched
+from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
-from strategies.shedding.transfer_parity import judge_as_java
-from strategies.shedding.transfer_rule import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict
 
 #: All ages are relative to one instant.
 _NOW_MS = 1_000_000_000_000

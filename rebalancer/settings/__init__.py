@@ -1,1 +1,1 @@
-"""The one typed tree of all settings: where values come from, how they are checked, what the other packages get of them."""
+"""The typed tree of all settings: sources of values, checks, and what each package gets of them."""

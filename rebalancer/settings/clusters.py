@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cli.settings.sources import Assignment
+from rebalancer.settings.sources import Assignment
 
 _TABLE = "clusters."
 

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from cli.settings.leaves import Leaf
-from cli.settings.sources import Assignment
+from rebalancer.settings.leaves import Leaf
+from rebalancer.settings.sources import Assignment
 
 _WRONG_TYPE = {
     "int_type": "must be a whole number",

@@ -11,9 +11,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from cli.log_lines import LogSettings
-from sinks.collector_settings import CollectorSettings
-from sinks.executor_settings import ExecutorSettings
+from rebalancer.settings.log import LogSettings
+from sinks.collector.settings import CollectorSettings
+from sinks.executor.settings import ExecutorSettings
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
@@ -22,7 +23,6 @@ from strategies.placement.registry import PLACERS
 from strategies.settings import Mode, RoundSettings, Setting, Weights
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
-from strategies.throttling.advice import AdviceSettings
 from streaming.settings import JobSettings
 
 #: Tables of the engine whose name is that of a field of EngineSettings.

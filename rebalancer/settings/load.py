@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cli.log_lines import LogSettings
-from cli.settings import complaints
-from cli.settings.clusters import parted, told_of
-from cli.settings.leaves import Leaf, all_leaves, nested, sections
-from cli.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
-from cli.settings.tree import build_model
-from sinks.collector_settings import CollectorSettings
-from sinks.executor_settings import ExecutorSettings, admission_rules
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import parse_topic
+from rebalancer.settings import complaints
+from rebalancer.settings.clusters import parted, told_of
+from rebalancer.settings.leaves import Leaf, all_leaves, nested, sections
+from rebalancer.settings.log import LogSettings
+from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
+from rebalancer.settings.tree import build_model
+from sinks.collector.settings import CollectorSettings
+from sinks.executor.settings import ExecutorSettings, admission_rules
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
 from strategies.shedding.registry import entry_of

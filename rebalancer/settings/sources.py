@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from cli.settings.leaves import Leaf, is_optional, is_text
+from rebalancer.settings.leaves import Leaf, is_optional, is_text
 from strategies.errors import SettingsError
 
 Kind = Literal["default", "file", "env", "flag"]

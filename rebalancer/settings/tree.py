@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from cli.settings.leaves import Leaf
+from rebalancer.settings.leaves import Leaf
 
 SCHEMA_ID = "urn:pulsar-rebalancer:settings:v1"
 

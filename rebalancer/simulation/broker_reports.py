@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulation.report_trigger import ReportTrigger, Told
-from simulation.world import World
-from strategies.bundle_loads import Ints
+from rebalancer.simulation.report_trigger import ReportTrigger, Told
+from rebalancer.simulation.world import World
+from strategies.bundles.bundle_loads import Ints
 from strategies.model import BundleStats, LoadReport
 from strategies.usage import unweighted_usage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats
 
 
 def uniform(size: int, *seed: int) -> Floats:

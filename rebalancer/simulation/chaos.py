@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulation.hands import Hands
-from simulation.leader import Leader
-from simulation.noise import Stream
-from simulation.promises import Promises
-from simulation.running import START_MS
-from simulation.saying import Voices
-from simulation.scenarios.form import Scenario
-from simulation.world import PERIOD_S, World
+from rebalancer.simulation.broker_reports import Voices
+from rebalancer.simulation.executor_model import Hands
+from rebalancer.simulation.invariants import Promises
+from rebalancer.simulation.leader import Leader
+from rebalancer.simulation.noise import Stream
+from rebalancer.simulation.run import START_MS
+from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.world import PERIOD_S, World
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, LoadReport, OutcomeReport, Sweep, TelemetryRecord

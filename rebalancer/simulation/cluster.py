@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulation.model import ClusterModel
-from strategies.bundle_loads import RATE_IN, RATE_OUT, Floats, Ints
+from rebalancer.simulation.model import ClusterModel
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, Floats, Ints
 from strategies.model import Figures, Traffic
 
 #: Pulsar's long-term averages are over at most this many samples.

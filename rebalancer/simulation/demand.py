@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulation.model import MIB
-from simulation.noise import Stream
-from simulation.scenarios.form import Scenario, Traffic
-from simulation.waves import Summed, mean_between, summed_of, without_transients
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.simulation.model import MIB
+from rebalancer.simulation.noise import Stream
+from rebalancer.simulation.scenarios.schema import Scenario, Traffic
+from rebalancer.simulation.waves import Summed, mean_between, summed_of, without_transients
+from strategies.bundles.bundle_loads import Floats, Ints
 
 
 @dataclass(eq=False)

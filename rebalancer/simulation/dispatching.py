@@ -1,4 +1,4 @@
-"""What dispatch limits let through in a statistics period: the limiters of `strategies/throttling`, asked once a second of virtual time.
+"""What dispatch limits admit in a statistics period: the limiters of `strategies/dispatch_limits`, asked once a second of virtual time.
 
 Topics of one flow in one bundle are alike, so one of them stands for all; whoever is on a broker shares its limit in proportion to what
 he wishes. Only where a limit can bind are limiters asked at all: elsewhere their buckets stay full.
@@ -12,14 +12,14 @@ from math import ceil, fsum, inf
 
 import numpy as np
 
-from simulation.demand import Demand, Part
-from simulation.fleet import Fleet, rate_of
-from simulation.scenarios.form import Scenario, TopicDispatch
-from strategies.bundle_loads import Bools, Floats, Ints
-from strategies.throttling.levels import DispatchSettings, Limits, allowed, started
-from strategies.throttling.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
-from strategies.throttling.reading import RETRY_MS
-from strategies.throttling.token_bucket import SECOND_NS
+from rebalancer.simulation.demand import Demand, Part
+from rebalancer.simulation.fleet import Fleet, rate_of
+from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
+from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
+from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
+from strategies.dispatch_limits.reading import RETRY_MS
+from strategies.dispatch_limits.token_bucket import SECOND_NS
 
 #: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
 LOOK_NS = (RETRY_MS + 1) * 1_000_000

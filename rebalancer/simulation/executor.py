@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulation.chance import uniform
-from simulation.cluster import SimulatedCluster
-from simulation.placement import least_long_term_rate
+from rebalancer.simulation.chance import uniform
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.placement import least_long_term_rate
 from strategies.model import Command, Outcome, OutcomeStatus
 
 #: A command is picked up this long after its round closed.

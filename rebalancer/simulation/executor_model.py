@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulation.leader import Leader
-from simulation.possession import NOBODY
-from simulation.world import World
+from rebalancer.simulation.leader import Leader
+from rebalancer.simulation.ownership import NOBODY
+from rebalancer.simulation.world import World
+from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import namespace_of
 from strategies.model import Command, Outcome, OutcomeStatus
-from strategies.splitting.hashing import parse_bundle
 
 #: A command is picked up this long after its round closed.
 REACTION_S = 1.0

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulation.model import MIB
-from simulation.noise import Stream
-from simulation.scenarios.form import Brokers, Machine, Rate, Scenario
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.model import MIB
+from rebalancer.simulation.noise import Stream
+from rebalancer.simulation.scenarios.schema import Brokers, Machine, Rate, Scenario
+from strategies.bundles.bundle_loads import Floats
+from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
 from strategies.model import Figures, Resource, Traffic
-from strategies.throttling.rates import BrokerRates, DispatchRate
 
 BITS_PER_KBIT = 1000.0
 _PORT = 8080

@@ -6,10 +6,10 @@ from collections import Counter
 
 import numpy as np
 
-from simulation.fleet import Fleet
-from simulation.noise import Stream
-from simulation.scenarios.form import Scenario, Start
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.simulation.fleet import Fleet
+from rebalancer.simulation.noise import Stream
+from rebalancer.simulation.scenarios.schema import Scenario, Start
+from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def deal(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from strategies.averages import unpack_history
+from strategies.averages.bundle_averages import unpack_history
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, LoadReport, Rejection, Round
 from strategies.settings import Mode

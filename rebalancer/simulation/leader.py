@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from strategies.averages import unpack_history
-from strategies.bundle_loads import BundleLoads, no_bundles
+from strategies.averages.bundle_averages import unpack_history
+from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.engine import EngineSettings, placement_of
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
 from strategies.filters.contract import namespace_of, remaining

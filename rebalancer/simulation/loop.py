@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from simulation.cluster import SimulatedCluster
-from simulation.executor import SimulatedExecutor
-from simulation.telemetry import Observation, collection_pass, outcome_reports, to_record
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.executor import SimulatedExecutor
+from rebalancer.simulation.telemetry import Observation, collection_pass, outcome_reports, to_record
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import ContractError
 from strategies.model import Command, Event, Outcome, Round

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulation.chance import wobble
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.simulation.chance import wobble
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Figures, Resource, Traffic
 
 MIB = 1024.0 * 1024.0

@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats
 
 #: Four uniform figures have a variance of 4/12.
 _FOUR = sqrt(3.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats, Ints
 
 NOBODY = -1
 _EVER_S = -1e12

@@ -7,7 +7,7 @@ assumed to know of every earlier move, as it does when clients look their bundle
 
 from __future__ import annotations
 
-from simulation.cluster import SimulatedCluster
+from rebalancer.simulation.cluster import SimulatedCluster
 
 
 def least_long_term_rate(cluster: SimulatedCluster, bundle: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from simulation.cluster import BrokerReport
-from simulation.model import BundleModel
+from rebalancer.simulation.cluster import BrokerReport
+from rebalancer.simulation.model import BundleModel
 from strategies.model import BundleStats, Figures, LoadReport, Resource
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -9,17 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from simulation.hands import Done, Hands, Placed
-from simulation.leader import Leader
-from simulation.metrics.figures import Figures, Truth, Yardstick, figures_of
-from simulation.report_trigger import ReportTrigger
-from simulation.saying import Voices
-from simulation.scenarios.form import Happening, Scenario
-from simulation.scenarios.shelf import Named
-from simulation.timeline import Membership, Move, Timeline
-from simulation.tracing import Measured, Tracer
-from simulation.world import PERIOD_S, World
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.simulation.broker_reports import Voices
+from rebalancer.simulation.executor_model import Done, Hands, Placed
+from rebalancer.simulation.leader import Leader
+from rebalancer.simulation.metrics.figures import Figures, Truth, Yardstick, figures_of
+from rebalancer.simulation.report_trigger import ReportTrigger
+from rebalancer.simulation.scenarios.catalog import Named
+from rebalancer.simulation.scenarios.schema import Happening, Scenario
+from rebalancer.simulation.timeline import Membership, Move, Timeline
+from rebalancer.simulation.tracing import Measured, Tracer
+from rebalancer.simulation.world import PERIOD_S, World
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.engine import Engine, EngineSettings, placement_of
 from strategies.filters.policies import read_policies
 from strategies.model import Command, Event, OutcomeReport, Policies, Round, Scalar, Sweep

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulation.chance import uniform
-from simulation.cluster import SimulatedCluster
-from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.chance import uniform
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware
+from strategies.bundles.bundle_loads import Floats
 
 #: CPU usage (fraction) the brokers start at: hot, middling, nearly idle.
 SKEW = (0.89, 0.54, 0.07, 0.47, 0.85, 0.11, 0.43, 0.36)

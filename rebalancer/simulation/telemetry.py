@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from simulation.cluster import BrokerReport, SimulatedCluster
-from simulation.report import engine_record, load_report
+from rebalancer.simulation.cluster import BrokerReport, SimulatedCluster
+from rebalancer.simulation.report import engine_record, load_report
 from strategies.model import Outcome, OutcomeReport, Sweep, TelemetryRecord
 
 Observation = BrokerReport | Sweep | OutcomeReport

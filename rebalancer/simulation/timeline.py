@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.errors import ContractError
 from strategies.model import Expected, OutcomeStatus, Scalar
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simulation.timeline import Kind, Membership, Move, Timeline
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Command, Outcome, Round, Scalar
 
 

@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from simulation.scenarios.form import Daily, OnOff, Steps, Trace, Wave
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, Wave
+from strategies.bundles.bundle_loads import Floats
 
 DAY_S = 86_400.0
 #: Seconds since the start → the factor summed up from the start until then, both float64[n].

@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulation.dealing import deal
-from simulation.demand import Demand, Part, demand_of
-from simulation.dispatching import Dispatching, Presence, limits_of
-from simulation.fleet import Fleet, fleet_of
-from simulation.noise import Stream, Wander
-from simulation.possession import NOBODY, Possession
-from simulation.scenarios.form import Scenario
-from strategies.bundle_loads import Floats, Ints
-from strategies.splitting.hashing import KeyRange, initial_boundaries, parse_bundle
+from rebalancer.simulation.demand import Demand, Part, demand_of
+from rebalancer.simulation.dispatching import Dispatching, Presence, limits_of
+from rebalancer.simulation.fleet import Fleet, fleet_of
+from rebalancer.simulation.initial_owners import deal
+from rebalancer.simulation.noise import Stream, Wander
+from rebalancer.simulation.ownership import NOBODY, Possession
+from rebalancer.simulation.scenarios.schema import Scenario
+from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.bundles.ranges import KeyRange, initial_boundaries, parse_bundle
 
 #: Statistics period of a stock broker (statsUpdateFrequencyInSecs), which is also how often its CPU is measured.
 PERIOD_S = 60.0

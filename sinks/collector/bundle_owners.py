@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from sinks.collecting import Report
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.collector.broker_poll import Report
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, NotFound, Unauthorized
 
 

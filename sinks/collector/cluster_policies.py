@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sinks.collecting import Report
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.collector.broker_poll import Report
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, NotFound, Unauthorized
 
 

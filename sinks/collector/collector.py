@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.cluster_policies import asked_facts, collect_policies, reported_facts, text_of
-from sinks.collecting import Pass, Poll
-from sinks.collector_settings import CollectorSettings
-from sinks.encoding_telemetry import encode_owned, encode_policies, encode_report, encode_sweep
-from sinks.load_source import LoadManager
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.topics import Publisher
+from sinks.collector.broker_poll import Pass, Poll
+from sinks.collector.cluster_policies import asked_facts, collect_policies, reported_facts, text_of
+from sinks.collector.encoding_telemetry import encode_owned, encode_policies, encode_report, encode_sweep
+from sinks.collector.load_source import LoadManager
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.topics.access import Publisher
 from strategies.errors import AdminError, Unauthorized
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from sinks.collecting import Pass, Report
-from sinks.contracts.telemetry import PoliciesRecord, SweepRecord
+from sinks.collector.broker_poll import Pass, Report
+from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 
 _ENCODER = msgspec.json.Encoder()
 

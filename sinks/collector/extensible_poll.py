@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from sinks.collecting import BrokerPoll, Kind, Pass, Report
-from sinks.load_topics import WITHDRAWN
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.collector.broker_poll import BrokerPoll, Kind, Pass, Report
+from sinks.collector.load_topics import WITHDRAWN
+from sinks.pulsar_api.admin import PulsarAdmin
 
 FIGURES: Kind = "broker-load-data"
 

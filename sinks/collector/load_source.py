@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from sinks.bundle_owners import OwnerPoll
-from sinks.collecting import BrokerPoll, Poll
-from sinks.collector_settings import CollectorSettings
-from sinks.extensible_poll import ExtensiblePoll, lives
-from sinks.freezes import FrozenReports
-from sinks.load_topics import LoadTopics
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings, admin_urls
+from sinks.collector.broker_poll import BrokerPoll, Poll
+from sinks.collector.bundle_owners import OwnerPoll
+from sinks.collector.extensible_poll import ExtensiblePoll, lives
+from sinks.collector.load_topics import LoadTopics
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.freezes import FrozenReports
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 
 LoadManager = Literal["modular", "extensible"]

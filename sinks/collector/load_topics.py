@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sinks.collecting import Kind, Report
-from sinks.names import is_broker
-from sinks.pulsar_client import open_client, pulsar_errors
-from sinks.pulsar_settings import PulsarSettings
+from sinks.collector.broker_poll import Kind, Report
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.client import open_client, pulsar_errors
+from sinks.wire.names import is_broker
 from strategies.errors import SinkError
 
 if TYPE_CHECKING:

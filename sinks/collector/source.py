@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from sinks.collecting import Pass, Poll
-from sinks.collector import Collector, wall_clock_ms
-from sinks.collector_settings import CollectorSettings
-from sinks.known_brokers import KnownBrokers
-from sinks.load_source import HASTY_DEADLINE, LoadManager, hasty, load_manager_of, open_poll
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import Publisher
+from sinks.collector.broker_poll import Pass, Poll
+from sinks.collector.collector import Collector, wall_clock_ms
+from sinks.collector.load_source import HASTY_DEADLINE, LoadManager, hasty, load_manager_of, open_poll
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Publisher
 
 _PAUSE_S = 0.5
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from sinks.contracts.commands import CommandRecord
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_answers import Unanswered
-from sinks.pulsar_http import Wait
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.answers import Unanswered
+from sinks.pulsar_api.http import Wait
+from sinks.wire.contracts.commands import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
 from strategies.model import OutcomeStatus
 

@@ -17,19 +17,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.applying import Applier, Effect
-from sinks.contracts.commands import CommandRecord
-from sinks.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
-from sinks.epochs import epochs_in
-from sinks.journal import Entry, Journal, Received
-from sinks.limits import DEFAULT_LIMITS, WireLimits
-from sinks.origin import Origin
-from sinks.pace import Pace
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.readable import check_read
-from sinks.signing import SigningKey
-from sinks.topics import Consumer, Publisher, TopicRecord
-from sinks.wire import cluster_of, decode_outcome, read_command, to_command
+from sinks.executor.applier import Applier, Effect
+from sinks.executor.journal import Entry, Journal, Received
+from sinks.executor.rate_limiter import Pace
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.topics.access import Consumer, Publisher, TopicRecord
+from sinks.topics.epochs import epochs_in
+from sinks.topics.readable import check_read
+from sinks.wire.codec import cluster_of, decode_outcome, read_command, to_command
+from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.origin import Origin
+from sinks.wire.signing import SigningKey
 from strategies.admission import (
     AdmissionRules,
     Objection,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from sinks.position import Position
+from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 from strategies.model import OutcomeStatus
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from sinks.known_brokers import KnownBrokers
-from sinks.names import is_broker
-from sinks.pulsar_answers import Call, Elsewhere
-from sinks.pulsar_http import PulsarHttp, Wait
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.answers import Call, Elsewhere
+from sinks.pulsar_api.http import PulsarHttp, Wait
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.wire.names import is_broker
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, Unauthorized
 
 T = TypeVar("T")

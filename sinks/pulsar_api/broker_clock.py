@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from email.utils import parsedate_to_datetime
 
-from sinks.http_exchange import TooLarge, exchange, open_pool
-from sinks.pulsar_http import tls_context
-from sinks.pulsar_settings import PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.http import tls_context
+from sinks.pulsar_api.http_exchange import TooLarge, exchange, open_pool
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls, base_of
 
 _LARGEST = 2**20
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_answers import Unanswered
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.answers import Unanswered
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 
 #: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: no answer, or a slow one.

@@ -16,13 +16,13 @@ from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urljoin, urlsplit
 
-from sinks.http_exchange import Answer, TooLarge, exchange, open_pool
-from sinks.known_brokers import KnownBrokers
-from sinks.names import is_broker
-from sinks.pulsar_answers import Call, Elsewhere, Unanswered, check_status
-from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.answers import Call, Elsewhere, Unanswered, check_status
+from sinks.pulsar_api.http_exchange import Answer, TooLarge, exchange, open_pool
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
 from sinks.secret_file import read_secret
-from sinks.tls_errors import speaks_tls, tls_obstacle
+from sinks.wire.names import is_broker
 from strategies.errors import AdminError, BrokerUnavailable, NotOwned, Refused, SettingsError, Unauthorized
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sinks.names import is_broker
-from sinks.pulsar_settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.wire.names import is_broker
 
 _DAY_MS = 86_400_000
 #: Hosts change hands: after a week an address may be somebody else's.

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.settings import PulsarSettings
 
 #: X509_V_ERR_…: the certificate is out of date, not yet valid, for another host name, for another address.
 _EXPIRED, _NOT_YET = 10, 9

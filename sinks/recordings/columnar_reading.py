@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sinks.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY, schema
-from sinks.columnar_writing import pyarrow_and_parquet
-from sinks.wire import decode
-from strategies.bundle_loads import Floats, Ints
+from sinks.recordings.columnar import FIGURES, KINDS, REPEATED, TRAFFIC, VERSION, VERSION_KEY, schema
+from sinks.recordings.columnar_writing import pyarrow_and_parquet
+from sinks.wire.codec import decode
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.errors import SinkError, WireError
 from strategies.model import BundleStats, Figures, LoadReport, TelemetryRecord
 from strategies.packing import figures_from_list

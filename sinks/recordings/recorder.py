@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import console
-from cli.stopping import Stop
-from sinks.columnar import ENDING
-from sinks.columnar_writing import ColumnarRecording
-from sinks.limits import WireLimits
-from sinks.outage import Outage
-from sinks.raw import SourceSettings
-from sinks.readable import Skipped, readable
-from sinks.recording import Recording, open_recording, write_recording
-from sinks.topics import Reader, TopicAccess, TopicRecord, open_reader
+from sinks.recordings.columnar import ENDING
+from sinks.recordings.columnar_writing import ColumnarRecording
+from sinks.recordings.json_lines import Recording, open_recording, write_recording
+from sinks.stopping import Stop
+from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
+from sinks.topics.outage import Outage
+from sinks.topics.readable import Skipped, readable
+from sinks.wire.limits import WireLimits
+from sinks.wire.raw import SourceSettings
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)
@@ -117,12 +117,17 @@ def check_use(origin: str, records: int, rejected: int) -> None:
         )
 
 
+def _progress(sentence: str) -> None:
+    """One line on standard error."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
 def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
 def _blocks(reader: Reader, patience: Patience, stop: Stop, outage: Outage | None = None) -> Iterator[Sequence[TopicRecord]]:
-    outage = outage or Outage(patience.outage_s, stop.wait, console.progress)
+    outage = outage or Outage(patience.outage_s, stop.wait, _progress)
     newest = time.monotonic()
     while not stop.is_set():
         try:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sinks.file_consumer import FileConsumer
-from sinks.file_topic import FileTopicReader, FileTopicWriter, TopicRecord
-from sinks.kafka_settings import KafkaSettings, kafka_access
-from sinks.kafka_topic import KafkaPublisher, KafkaTopicConsumer
-from sinks.limits import DEFAULT_LIMITS, WireLimits
-from sinks.pulsar_partition import QUEUE
-from sinks.pulsar_settings import PulsarSettings
-from sinks.pulsar_topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
-from sinks.raw import SourceSettings, check_source
-from sinks.topic_uri import parse_topic
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.files.consumer import FileConsumer
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
+from sinks.topics.pulsar.partition import QUEUE
+from sinks.topics.pulsar.topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
+from sinks.topics.uri import parse_topic
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.raw import SourceSettings, check_source
 from strategies.errors import SinkError
 
 __all__ = ["Consumer", "Publisher", "Reader", "TopicAccess", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.complaints import complaint
-from sinks.contracts.fields import LARGEST_INTEGER, Count, Version
-from sinks.readable import Skipped, readable
-from sinks.topic_uri import parse_topic
-from sinks.topics import NO_SECURITY, TopicAccess, TopicRecord, open_reader
+from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord, open_reader
+from sinks.topics.readable import Skipped, readable
+from sinks.topics.uri import parse_topic
+from sinks.wire.complaints import complaint
+from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
 from strategies.errors import SinkError
 
 

@@ -16,7 +16,7 @@ _DOUBLINGS = 5
 
 @dataclass
 class Outage:
-    """The time since something worked last, as two threads see it: the one that works, and one that only asks (`sinks/watch.py`).
+    """The time since something worked last, as two threads see it: the one that works, and one that only asks (`sinks/topics/watch.py`).
 
     `patience_s`: how long it is endured. `wait`: sleeps for a number of seconds; True from it means that the process is to end. `say`
     hears one sentence when an outage begins and one when it is over, whichever thread notices first.

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from sinks.kafka_admin import missing_topics
-from sinks.kafka_settings import KafkaAccess, kafka_access
-from sinks.outage import Outage
-from sinks.pulsar_question import PulsarQuestion
-from sinks.topic_uri import TopicUri, parse_topic
-from sinks.topics import TopicAccess
+from sinks.topics.access import TopicAccess
+from sinks.topics.kafka.admin import missing_topics
+from sinks.topics.kafka.settings import KafkaAccess, kafka_access
+from sinks.topics.outage import Outage
+from sinks.topics.pulsar.question import PulsarQuestion
+from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import PublishTimeout, RebalancerError
 
 _EVERY_S = 3.0

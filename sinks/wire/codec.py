@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from sinks.complaints import Contract, complaint
-from sinks.contracts.commands import CommandRecord
-from sinks.contracts.outcomes import OutcomeRecord
-from sinks.contracts.rejected import RejectedRecord
-from sinks.contracts.rounds import RoundRecord
-from sinks.contracts.telemetry import KINDS, TelemetryMessage
-from sinks.decoding import to_outcome, to_record
-from sinks.encoding import (
+from sinks.wire.complaints import Contract, complaint
+from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.rejected import RejectedRecord
+from sinks.wire.contracts.rounds import RoundRecord
+from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
+from sinks.wire.decoding import to_outcome, to_record
+from sinks.wire.encoding import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
@@ -22,10 +22,10 @@ from sinks.encoding import (
     to_command,
     to_round,
 )
-from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
-from sinks.names import check_broker, check_bundles, check_cluster, is_cluster
-from sinks.origin import origin_size
-from sinks.shape import check_shape
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster
+from sinks.wire.origin import origin_size
+from sinks.wire.shape import check_shape
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 

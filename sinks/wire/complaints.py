@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from sinks.contracts.commands import CommandRecord
-from sinks.contracts.telemetry import PoliciesRecord
-from sinks.names import quoted
-from sinks.shape import too_deep
+from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.telemetry import PoliciesRecord
+from sinks.wire.names import quoted
+from sinks.wire.shape import too_deep
 from strategies.errors import WireError
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sinks.contracts.fields import UNKNOWN_SPEED
-from sinks.contracts.outcomes import OutcomeRecord
-from sinks.contracts.telemetry import (
+from sinks.wire.contracts.fields import UNKNOWN_SPEED
+from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.telemetry import (
     BrokerLoadData,
     BrokerLoadRecord,
     LoadReportRecord,
@@ -26,7 +26,7 @@ from sinks.contracts.telemetry import (
     SweepRecord,
     TopBundlesRecord,
 )
-from sinks.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
+from sinks.wire.names import check_broker, check_bundles, check_cluster, is_bundle, quoted
 from strategies.errors import WireError
 from strategies.model import (
     BundleStats,

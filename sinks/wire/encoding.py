@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import UNSET
 
-from sinks.contracts.commands import CommandRecord, ExpectedUsage, Reason
-from sinks.contracts.outcomes import OutcomeRecord
-from sinks.contracts.rejected import RejectedRecord
-from sinks.contracts.rounds import RoundRecord, SkipRecord, SpreadRecord
-from sinks.contracts.telemetry import OutcomeReportRecord
-from sinks.origin import Origin
+from sinks.wire.contracts.commands import CommandRecord, ExpectedUsage, Reason
+from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.rejected import RejectedRecord
+from sinks.wire.contracts.rounds import RoundRecord, SkipRecord, SpreadRecord
+from sinks.wire.contracts.telemetry import OutcomeReportRecord
+from sinks.wire.origin import Origin
 from strategies.errors import ContractError, WireError
 from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip, Spread
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from sinks.encoding import encode_round
+from sinks.wire.encoding import encode_round
 from strategies.model import Round, Skip
 
 #: Below what Pulsar takes by default (5 MiB) and what `topics create` allows on Kafka (8 MiB). 5,000 brokers make 1 MB.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sinks.contracts.fields import LONGEST_NAME
+from sinks.wire.contracts.fields import LONGEST_NAME
 from strategies.errors import WireError
 
 #: Any script is welcome; what moves the cursor, breaks a line or turns the direction of a terminal is not.

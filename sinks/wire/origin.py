@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import zstandard
 
-from sinks.position import Position
+from sinks.wire.position import Position
 from strategies.errors import ContractError
 
 #: Version, flags, length of the topic's name, partition, offset, true size of the record.

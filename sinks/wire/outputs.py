@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sinks.encoding import encode_command, encode_rejected
-from sinks.fitting import encode_fitting
-from sinks.origin import unpack_origin
-from sinks.signing import SigningKey
+from sinks.wire.encoding import encode_command, encode_rejected
+from sinks.wire.fitting import encode_fitting
+from sinks.wire.origin import unpack_origin
+from sinks.wire.signing import SigningKey
 from strategies.errors import WireError
 from strategies.model import Command, Event, Round
 

@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas of the five topics, made from the contracts: python -m sinks.schemas docs/schemas."""
+"""Writes the JSON Schemas of the five topics, made from the contracts: python -m sinks.wire.schemas docs/schemas."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from sinks.contracts.commands import CommandRecord
-from sinks.contracts.outcomes import OutcomeRecord
-from sinks.contracts.rejected import RejectedRecord
-from sinks.contracts.rounds import RoundRecord
-from sinks.contracts.telemetry import TelemetryMessage
+from sinks.wire.contracts.commands import CommandRecord
+from sinks.wire.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.rejected import RejectedRecord
+from sinks.wire.contracts.rounds import RoundRecord
+from sinks.wire.contracts.telemetry import TelemetryMessage
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _CONTRACTS: dict[str, tuple[Any, str]] = {
@@ -52,7 +52,7 @@ def _text(topic: str, contract: Any, said: str) -> str:
 def main(arguments: list[str]) -> int:
     """Command line: the folder to write to."""
     if len(arguments) != 1:
-        print("usage: python -m sinks.schemas FOLDER", file=sys.stderr)
+        print("usage: python -m sinks.wire.schemas FOLDER", file=sys.stderr)
         return 2
     for path in write_schemas(Path(arguments[0])):
         print(path)

@@ -1,1 +1,1 @@
-"""What Pulsar computes from load reports besides the averages of bundles: sums, maxima, smoothed loads and orders."""
+"""Averages, sums, maxima and orders that Pulsar computes from load reports."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
 
-from strategies.averaging.maxima import extensible_maximum, extensible_weighted
+from strategies.averages.maxima import extensible_maximum, extensible_weighted
 from strategies.model import Figures
 from strategies.settings import Mode, Setting, Weights
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads, Floats, Ints
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
+from strategies.bundles.table_summary import TableSummary
 from strategies.errors import StateVersionError
 from strategies.model import BundleStats
-from strategies.table_summary import TableSummary
 
 SHORT_SAMPLES = 10
 LONG_SAMPLES = 1000

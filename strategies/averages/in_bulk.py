@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from strategies.averages import LONG_SAMPLES, SHORT_SAMPLES, BundleHistory
-from strategies.bundle_loads import Floats, Ints
+from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, BundleHistory
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import BundleStats
 
 _CAPS = (SHORT_SAMPLES, LONG_SAMPLES)

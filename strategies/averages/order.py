@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 
 BYTES_PER_STEP = 100_000.0
 MESSAGES_PER_STEP = 100.0

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats
 
 #: Messages/s and bytes/s that a bundle is believed to carry before anybody has seen it (columns as in every traffic table).
 DEFAULT_TRAFFIC = (50.0, 50.0, 50_000.0, 50_000.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
 
-from strategies.bundle_loads import RATE_OUT, THROUGHPUT_OUT
+from strategies.bundles.bundle_loads import RATE_OUT, THROUGHPUT_OUT
 from strategies.filters.contract import namespace_of
 from strategies.model import BrokerLoad, ClusterView, Decision, Scalar
 from strategies.settings import Setting

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from strategies.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
 from strategies.settings import Mode, Setting
-from strategies.throttling.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.throttling.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
 
 #: Which limits a dispatcher passes, in this order. A replicator passes only its own.
 DISPATCH: tuple[Scope, ...] = ("broker", "topic", "subscription")

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
+from strategies.dispatch_limits import classic, token_bucket
+from strategies.dispatch_limits.classic import Counter
+from strategies.dispatch_limits.rates import DispatchRate, PublishRate, absolute
+from strategies.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate
 from strategies.settings import Mode
-from strategies.throttling import classic, token_bucket
-from strategies.throttling.classic import Counter
-from strategies.throttling.rates import DispatchRate, PublishRate, absolute
-from strategies.throttling.token_bucket import SECOND_NS, Bucket, BucketRate
 
 _UNLIMITED = -1
 

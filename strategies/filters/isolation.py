@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies.filters.contract import Refusal, Refused
-from strategies.filters.java_regex import JavaPattern
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
+from strategies.java.regex import JavaPattern
 
 _UNKNOWN = BrokerFacts()
 

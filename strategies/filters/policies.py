@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from strategies.filters.java_regex import JavaPattern, PatternError, compile_java
+from strategies.java.regex import JavaPattern, PatternError, compile_java
 
 #: Complaints that are spelled out; of those, and of names in them, this many characters.
 _SPELLED_OUT, _LONGEST = 10, 300

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats, Ints
 
 INITIAL_TABLE = 16
 #: Below this table size a crowded bucket makes Java double the table.

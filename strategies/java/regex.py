@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from strategies.filters.linear_match import Automaton, NotRegularError, parsed, ways
+from strategies.java.linear_match import Automaton, NotRegularError, parsed, ways
 
 _LONGEST = 4_000
 #: Ways through a name of 512 characters that `re` may try: two repetitions without bounds make that many, in some milliseconds.

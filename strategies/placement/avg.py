@@ -17,7 +17,7 @@ from strategies.model import Memory
 from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
-from strategies.shedding.avg_parity import plan_key
+from strategies.shedding.avg.parity import plan_key
 
 #: Brokers this close to the least used one are equally good, so that the fewest arrivals decide.
 _CLOSE = 0.01

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from strategies.bundle_loads import RATE_IN, RATE_OUT
-from strategies.java_order import concurrent_hash_map_order
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
+from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, Evidence, Memory
 
 Row = tuple[float, float, float, float]

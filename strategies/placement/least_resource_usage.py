@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
 
-from strategies.java_order import hash_map_order
+from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
 from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
-from strategies.placement.history import only_active, smoothed, with_smoothed
 from strategies.placement.levels import levels, mean_of, well_below
+from strategies.placement.memory import only_active, smoothed, with_smoothed
 from strategies.settings import Setting
 
 

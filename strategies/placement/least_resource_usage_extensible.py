@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from strategies.java_order import hash_map_order
+from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
 from strategies.placement.contract import Candidate, Placement, Request, nobody
 from strategies.placement.least_resource_usage import LeastResourceUsageSettings, answer, by_level

@@ -1,1 +1,1 @@
-"""Which bundles should leave which broker: one module per rule, found through `registry`."""
+"""Which bundles should leave which broker: one folder per strategy, found through `registry`."""

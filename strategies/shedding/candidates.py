@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads, Floats, Ints
-from strategies.java_order import copied_order, double_keys
+from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
+from strategies.bundles.system_bundles import is_system_bundle
+from strategies.java.hash_order import copied_order, double_keys
 from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Mode
-from strategies.shedding.wording import setting
-from strategies.system_bundles import is_system_bundle
+from strategies.shedding.reason_texts import setting
 
 #: A picker looks at the loads of the candidates, heaviest first, and answers with the positions it takes.
 Picker = Callable[[Sequence[float]], list[int]]

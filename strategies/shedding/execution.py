@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strategies.java_order import INITIAL_TABLE, hash_map_order
+from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
 from strategies.model import Decision, Memory
 
 

@@ -10,12 +10,12 @@ from math import fsum
 
 import numpy as np
 
-from strategies.bundle_loads import Bools, Floats
+from strategies.bundles.bundle_loads import Bools, Floats
 from strategies.model import BrokerMemory, Memory
 from strategies.shedding.contract import Shedder
-from strategies.shedding.overload import OverloadShedder
-from strategies.shedding.recall import with_ewmas
-from strategies.shedding.threshold import ThresholdShedder
+from strategies.shedding.memory import with_ewmas
+from strategies.shedding.overload.fixed import OverloadShedder
+from strategies.shedding.threshold.fixed import ThresholdShedder
 
 #: Of brokers by name, `usages`: float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; what was remembered.
 #: Answers how many rounds from the first on are quiet, and what is remembered after them.

@@ -9,21 +9,21 @@ from typing import Any, Literal
 
 from strategies.errors import SettingsError
 from strategies.settings import Mode, Weights
-from strategies.shedding.avg import AvgShedder
-from strategies.shedding.avg_parity import ParityAvgShedder
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.fixed import AvgShedder
+from strategies.shedding.avg.parity import ParityAvgShedder
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedder
-from strategies.shedding.overload import OverloadShedder
-from strategies.shedding.overload_parity import ParityOverloadShedder
-from strategies.shedding.overload_rule import OverloadSettings
-from strategies.shedding.threshold import ThresholdShedder
-from strategies.shedding.threshold_parity import ParityThresholdShedder
-from strategies.shedding.threshold_rule import ThresholdSettings
-from strategies.shedding.transfer_live import LiveTransferShedder
-from strategies.shedding.transfer_rule import TransferSettings
-from strategies.shedding.uniform import UniformLoadShedder
-from strategies.shedding.uniform_parity import ParityUniformLoadShedder
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.overload.fixed import OverloadShedder
+from strategies.shedding.overload.parity import ParityOverloadShedder
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.threshold.fixed import ThresholdShedder
+from strategies.shedding.threshold.parity import ParityThresholdShedder
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.live import LiveTransferShedder
+from strategies.shedding.transfer.settings import TransferSettings
+from strategies.shedding.uniform.fixed import UniformLoadShedder
+from strategies.shedding.uniform.parity import ParityUniformLoadShedder
+from strategies.shedding.uniform.settings import UniformSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from strategies.shedding.candidates import (
     ordinary_bundles,
     pick_by_name,
 )
-from strategies.shedding.wording import mib, points
+from strategies.shedding.reason_texts import mib, points
 
 #: Added to the excess over the bar: the broker is meant to end five points below it.
 MARGIN = 0.05

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
 from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.settings import Mode
-from strategies.splitting.hashing import parse_bundle
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import Splits, modular_splits
 from strategies.splitting.when_extensible import Surroundings, extensible_splits

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import Evidence
 from strategies.settings import Mode, Setting
 from strategies.splitting.where import MIB, Algorithm, FlowSettings

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from strategies.bundles.ranges import parse_bundle
+from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
 from strategies.filters.contract import namespace_of
-from strategies.java_order import concurrent_hash_map_order
+from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, Decision, Skip
 from strategies.settings import Mode
-from strategies.splitting.hashing import parse_bundle
 from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
-from strategies.system_bundles import has_java_namespace, is_system_bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Ints
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Ints
+from strategies.bundles.ranges import KeyRange, hexadecimal, parse_bundle
 from strategies.filters.contract import namespace_of
-from strategies.java_order import concurrent_hash_map_order
+from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats, Decision, Skip
 from strategies.settings import Mode
-from strategies.splitting.hashing import KeyRange, hexadecimal, parse_bundle
 from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
 from strategies.splitting.when import namespace_full, stays_whole
 from strategies.splitting.where import Cuts, SplitFault

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sinks.topic_uri import parse_topic
+from sinks.topics.uri import parse_topic
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.shedding.registry import SHEDDERS
 from strategies.state import STATE_VERSION
-from streaming.changes import committed_batch, may_change
+from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"

@@ -14,15 +14,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sinks.topic_uri import parse_topic
+from sinks.topics.uri import parse_topic
 from strategies.errors import SettingsError
-from streaming.checkpoint import CODE, GUARD, SPARK_LOG
+from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
+from streaming.cluster.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
+from streaming.cluster.worker_check import Seen, look
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
-from streaming.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
-from streaming.worker_look import Seen, look
 
-_PROJECT = Path(__file__).resolve().parents[1]
+_PROJECT = Path(__file__).resolve().parents[2]
 #: Where an archive of packages is unpacked, in the folder a worker runs in.
 _UNPACKED = "rebalancer-environment"
 _WORKERS_COME_S = 120.0

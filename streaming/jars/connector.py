@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sinks.jars import MAVEN_CENTRAL, Jar, cache_folder, fetch, present, read_lock
 from strategies.settings import Setting
+from streaming.jars.download import MAVEN_CENTRAL, Jar, cache_folder, fetch, present, read_lock
 
 _LOCK = Path(__file__).with_name("kafka_jars.json")
 

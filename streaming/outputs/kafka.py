@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.kafka_admin import topic_facts
-from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
-from sinks.topic_uri import TopicUri
+from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
+from sinks.topics.uri import TopicUri
 from strategies.errors import PublishRejected, RebalancerError
+from streaming.outputs.output_counts import KINDS
 from streaming.sources.kafka import client_options
-from streaming.written import KINDS
 
 
 class KafkaOutput:

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.file_topic import FileTopicWriter
-from sinks.kafka_settings import kafka_access
-from sinks.topic_uri import TopicUri, parse_topic
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import RebalancerError
-from streaming.kafka_output import KafkaOutput
-from streaming.pulsar_output import PulsarTopics
+from streaming.outputs.kafka import KafkaOutput
+from streaming.outputs.output_counts import KINDS
+from streaming.outputs.pulsar import PulsarTopics
 from streaming.settings import JobSettings
-from streaming.written import KINDS
 
 
 class Output(Protocol):

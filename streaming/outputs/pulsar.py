@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from sinks.pulsar_settings import PulsarSettings
-from sinks.pulsar_topic import PulsarPublisher
-from sinks.topic_uri import TopicUri
-from streaming.written import KINDS
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.topic import PulsarPublisher
+from sinks.topics.uri import TopicUri
+from streaming.outputs.output_counts import KINDS
 
 
 class PulsarTopics:

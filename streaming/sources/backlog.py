@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sinks.segments import Offset, segment_path, segments
+from sinks.topics.files.segments import Offset, segment_path, segments
 
 _BLOCK = 2**20
 

@@ -15,10 +15,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sinks.file_topic import FileTopicReader, Offset, TopicRecord
-from sinks.limits import WireLimits
-from sinks.topic_uri import parse_topic
-from streaming.sources.lag import count_lines
+from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
+from sinks.topics.uri import parse_topic
+from sinks.wire.limits import WireLimits
+from streaming.sources.backlog import count_lines
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 
 _ROWS = 1_000

@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sinks.file_topic import TopicRecord
-from sinks.limits import WireLimits
-from sinks.pulsar_partition import PulsarLink
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import parse_topic
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.uri import parse_topic
+from sinks.wire.limits import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, Plan, PulsarPlanner
 from streaming.sources.records import RECORDS, record_batch

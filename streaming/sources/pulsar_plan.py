@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from sinks.pulsar_message import MessageId
-from sinks.pulsar_partition import Read
-from sinks.start import start_ms
+from sinks.topics.pulsar.message import MessageId
+from sinks.topics.pulsar.partition import Read
+from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
 

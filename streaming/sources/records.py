@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from sinks.file_topic import TopicRecord
+from sinks.topics.files.topic import TopicRecord
 
 #: Columns of every telemetry source. `value` holds only the beginning of a record when `size` is larger.
 RECORDS = StructType(

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes
 from strategies.store import BrokerState
-from streaming.checkpoint import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
+from streaming.checkpoint.guard import GUARD, ROWS_VERSION, SPARK_LOG, read_guard
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.state_rows import BROKERS, HEAD, TABLES, named_row, unpack_brokers, unpack_head
+from streaming.state.rows import BROKERS, HEAD, TABLES, named_row, unpack_brokers, unpack_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
-from streaming.journal import Journal
-from streaming.state_rows import BROKERS, HEAD, TABLES, Head, pack, row_name, unpack_brokers, unpack_head, unpack_tables
+from streaming.state.journal import Journal
+from streaming.state.rows import BROKERS, HEAD, TABLES, Head, pack, row_name, unpack_brokers, unpack_head, unpack_tables
 
 Row = tuple[Any, ...]
 

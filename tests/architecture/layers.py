@@ -1,6 +1,7 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
-cli → streaming → sinks → strategies, cli → simulation → strategies; libraries only where they are declared and needed.
+rebalancer.cli → rebalancer.{analysis, conformance} → rebalancer.{settings, simulation} → streaming → sinks → strategies, where simulation
+and conformance import strategies only; libraries only where they are declared and needed.
 """
 
 from __future__ import annotations
@@ -14,20 +15,34 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-#: Package → the packages of this project it may import, itself included.
+#: The top-level packages of the product.
+PACKAGES = ("rebalancer", "sinks", "strategies", "streaming")
+
+_CORE = frozenset({"streaming", "sinks", "strategies"})
+_ROOMS = frozenset({"rebalancer.analysis", "rebalancer.conformance", "rebalancer.settings", "rebalancer.simulation"})
+
+#: Layer → the layers it may import, itself included. A module belongs to the layer with the longest matching name.
 LAYERS: Mapping[str, frozenset[str]] = {
     "strategies": frozenset({"strategies"}),
     "sinks": frozenset({"sinks", "strategies"}),
-    "streaming": frozenset({"streaming", "sinks", "strategies"}),
-    "simulation": frozenset({"simulation", "strategies"}),
-    "cli": frozenset({"cli", "streaming", "sinks", "simulation", "strategies"}),
+    "streaming": _CORE,
+    "rebalancer.simulation": frozenset({"rebalancer.simulation", "strategies"}),
+    "rebalancer.conformance": frozenset({"rebalancer.conformance", "strategies"}),
+    "rebalancer.settings": _CORE | {"rebalancer.settings"},
+    "rebalancer.analysis": _CORE | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
+    "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
+    "rebalancer": frozenset({"rebalancer.cli"}),
 }
+
+#: Only the command line formats output for a terminal; the layers below it return data.
+TERMINAL = frozenset({"typer", "rich"})
+PRINTS_NOTHING = _ROOMS
 
 #: Client libraries open connections; they are imported where one is opened, so that nobody needs those he does not use.
 CLIENTS = frozenset({"kafka", "pulsar", "httpcore", "httpx"})
 
 #: Of the extra `report`: these packages may use it, inside functions, so that everything else works without it.
-WITH_REPORTS = frozenset({"cli", "sinks"})
+WITH_REPORTS = frozenset({"rebalancer.analysis", "rebalancer.cli", "sinks"})
 OPTIONAL = frozenset({"plotly", "pyarrow"})
 
 #: The deciding part sees no clock, no randomness, no environment, no files, no network and writes no logs.
@@ -42,7 +57,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash", "id"
 
 #: In these packages a shedding rule is known by the name in the settings only; the registry makes it.
 UNAWARE_OF_STRATEGIES = frozenset({"streaming", "sinks"})
-STRATEGY_KINDS = frozenset({"shedding", "placement", "filters", "splitting", "throttling"})
+STRATEGY_KINDS = frozenset({"shedding", "placement", "filters", "splitting", "dispatch_limits"})
 OPEN_TO_ALL = frozenset({"registry", "contract"})
 
 
@@ -61,13 +76,21 @@ class Import:
 
 
 def violations(root: Path) -> list[str]:
-    """One line per forbidden import or call in the five packages below `root`, empty when the layers hold."""
+    """One line per forbidden import or call in the packages below `root`, empty when the layers hold."""
     found: list[str] = []
-    for package in LAYERS:
+    for package in PACKAGES:
         for file in modules(root / package):
-            tree = parsed(file)
-            found += [f"{file.relative_to(root)}:{line}: {text}" for line, text in sorted(module_violations(root, package, file, tree))]
+            tree, place = parsed(file), file.relative_to(root)
+            layer = layer_of(".".join(place.with_suffix("").parts))
+            found += [f"{place}:{line}: {text}" for line, text in sorted(module_violations(root, layer, file, tree))]
     return found
+
+
+def layer_of(name: str) -> str:
+    """The layer of a module or package with this dotted name, the top-level package where no layer is named."""
+    parts = name.split(".")
+    heads = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((head for head in heads if head in LAYERS), parts[0])
 
 
 @cache
@@ -87,21 +110,24 @@ def module_violations(root: Path, package: str, file: Path, tree: ast.Module) ->
         reason = forbidden(package, item, libraries)
         if reason:
             yield item.line, reason
-    if package == "strategies":
-        for line, name in calls(tree):
-            if name in IMPURE_CALLS:
-                yield line, f"strategies is pure: no call of {name}()"
+    for line, name in calls(tree):
+        if package == "strategies" and name in IMPURE_CALLS:
+            yield line, f"strategies is pure: no call of {name}()"
+        elif package in PRINTS_NOTHING and name == "print":
+            yield line, f"{package} prints nothing: return what the command line prints"
 
 
 def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | None:
     """Why `package` must not import `item`, or None. `libraries`: roots of the third-party packages that it may use."""
-    if item.root in LAYERS:
+    if item.root in PACKAGES:
         return forbidden_inside(package, item)
     if item.root in sys.stdlib_module_names:
         impure = package == "strategies" and item.root in IMPURE
         return f"strategies is pure: no {item.root}" if impure else None
     if item.root not in libraries:
         return f"{package} must not import {item.root} (see tests/architecture/layers.py and the dependencies in pyproject.toml)"
+    if item.root in TERMINAL and package != "rebalancer.cli":
+        return f"{package} must not import {item.root}: only rebalancer.cli formats output"
     if item.name.startswith("numpy.random"):
         return "randomness arrives as data: no numpy.random"
     if package == "sinks" and item.root in CLIENTS and item.top:
@@ -112,8 +138,9 @@ def forbidden(package: str, item: Import, libraries: frozenset[str]) -> str | No
 
 
 def forbidden_inside(package: str, item: Import) -> str | None:
-    if item.root not in LAYERS[package]:
-        return f"{package} must not import {item.root}"
+    layer = layer_of(item.name)
+    if layer not in LAYERS[package]:
+        return f"{package} must not import {layer}"
     parts = item.name.split(".")
     concrete = len(parts) > 2 and parts[0] == "strategies" and parts[1] in STRATEGY_KINDS and parts[2] not in OPEN_TO_ALL
     if package in UNAWARE_OF_STRATEGIES and concrete:

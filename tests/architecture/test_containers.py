@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.settings.load import load
+from rebalancer.settings.load import load
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
 

@@ -16,7 +16,7 @@ HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic", "kafka", "
 #: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
 WHAT_HELP_LOADS = """
 import sys
-from cli.main import main
+from rebalancer.cli.main import main
 sys.argv = ["rebalancer", "--help"]
 try:
     main()
@@ -31,7 +31,7 @@ def test_help_loads_nothing_heavy() -> None:
 
     help_text, _, loaded = answer.stdout.partition("loaded:")
     assert "run" in help_text
-    assert "cli" in loaded.split()
+    assert "rebalancer" in loaded.split()
     assert HEAVY & set(loaded.split()) == set()
 
 

@@ -10,10 +10,10 @@ from typing import TypeGuard
 
 import pytest
 
-from tests.architecture.layers import LAYERS, modules, parsed
+from tests.architecture.layers import PACKAGES, modules, parsed
 
 ROOT = Path(__file__).parents[2]
-PACKAGE_MODULES = [file for package in LAYERS for file in modules(ROOT / package)]
+PACKAGE_MODULES = [file for package in PACKAGES for file in modules(ROOT / package)]
 ALL_MODULES = PACKAGE_MODULES + [file for folder in ("tests", "benchmarks", "examples", "scripts") for file in modules(ROOT / folder)]
 
 LONGEST_MODULE = 400
@@ -80,7 +80,7 @@ def test_public_names_of_the_packages_are_documented() -> None:
     assert undocumented == []
 
 
-@pytest.mark.parametrize("package", sorted(LAYERS))
+@pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_what_a_package_exports_is_there(package: str) -> None:
     module = importlib.import_module(package)
     assert [exported for exported in getattr(module, "__all__", []) if not hasattr(module, exported)] == []

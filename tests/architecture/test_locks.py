@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.layers import LAYERS, distribution
+from tests.architecture.layers import PACKAGES, distribution
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
@@ -49,9 +49,9 @@ def test_the_locks_follow_the_declared_dependencies() -> None:
 
 def test_every_folder_of_modules_is_packaged() -> None:
     """A folder without __init__.py would be left out of the wheel, and nobody would notice in an editable install."""
-    folders = {file.parent for package in LAYERS for file in (ROOT / package).rglob("*.py")}
+    folders = {file.parent for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
     assert [folder.relative_to(ROOT).as_posix() for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
-    assert [package for package in LAYERS if not (ROOT / package / "py.typed").exists()] == []
+    assert [package for package in PACKAGES if not (ROOT / package / "py.typed").exists()] == []
 
 
 def versions(lock: str) -> dict[str, str]:

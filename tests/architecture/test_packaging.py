@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.command_line import ROOT, run, unknown_options
-from tests.architecture.layers import LAYERS
+from tests.architecture.layers import PACKAGES
 
 TARGETS = ("demo", "test", "check", "bench", "bench-decisions", "bench-java", "golden", "zip", "test-long", "clean", "setup")
 BENCHMARKS = (
@@ -26,7 +26,7 @@ BENCHMARKS = (
 def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    for package in LAYERS:
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / file, source)
@@ -53,17 +53,17 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
 def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
     target = tmp_path / "py-files.zip"
 
-    made = run(sys.executable, "scripts/py_files.py", str(target), *LAYERS)
+    made = run(sys.executable, "scripts/py_files.py", str(target), *PACKAGES)
     used = run(
         sys.executable,
         "-c",
-        "import cli.main, sinks.wire, strategies.engine, streaming.settings; print(cli.main.__file__)",
+        "import rebalancer.cli.main, sinks.wire.codec, strategies.engine, streaming.settings; print(rebalancer.cli.main.__file__)",
         folder=tmp_path,
         environment={"PYTHONPATH": str(target)},
     )
 
     assert made.returncode == 0, made.stdout
-    assert used.stdout.strip() == str(target / "cli/main.py")
+    assert used.stdout.strip() == str(target / "rebalancer/cli/main.py")
     with zipfile.ZipFile(target) as archive:
         assert set(archive.namelist()) == files_of_packages(ROOT)
 
@@ -71,7 +71,7 @@ def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
 def test_the_zip_is_the_same_for_the_same_sources(tmp_path: Path) -> None:
     first, second = tmp_path / "first.zip", tmp_path / "second.zip"
     for target in (first, second):
-        run(sys.executable, "scripts/py_files.py", str(target), *LAYERS)
+        run(sys.executable, "scripts/py_files.py", str(target), *PACKAGES)
 
     assert first.read_bytes() == second.read_bytes()
 
@@ -97,6 +97,6 @@ def test_make_runs_what_exists() -> None:
 
 
 def files_of_packages(root: Path) -> set[str]:
-    """Paths, relative to `root`, of all files in the five packages but compiled ones."""
-    found = (file for package in LAYERS for file in (root / package).rglob("*") if file.is_file() and file.suffix != ".pyc")
+    """Paths, relative to `root`, of all files in the product's packages but compiled ones."""
+    found = (file for package in PACKAGES for file in (root / package).rglob("*") if file.is_file() and file.suffix != ".pyc")
     return {file.relative_to(root).as_posix() for file in found}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cli.lazy import COMMANDS
+from rebalancer.cli.lazy import COMMANDS
 from tests.architecture.command_line import ROOT, run
 
 #: Hides everything of the [spark] extra from an interpreter.
@@ -20,7 +20,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 """
 REBALANCER = """
-from cli.main import main
+from rebalancer.cli.main import main
 sys.argv[0] = "rebalancer"
 main()
 """

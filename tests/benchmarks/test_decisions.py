@@ -16,7 +16,7 @@ from benchmarks.decisions import MODES, SETTINGS, growth_table, measure
 from benchmarks.figures import Sample
 from benchmarks.java_decisions import Comparison, decided_by, read_java, shown
 from benchmarks.pulsar_jars import pulsar_jars
-from strategies.averages import unpack_history
+from strategies.averages.bundle_averages import unpack_history
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
 from strategies.model import Command, Sweep

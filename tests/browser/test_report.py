@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
-from cli import exits
-from cli.report.page import Several, Sheet, render, write_page
-from simulation.loop import EngineDecider, closed_loop
-from simulation.skewed import skewed_cluster
-from simulation.timeline import Membership, Move, Timeline
-from simulation.tracing import Tracer
+from rebalancer.analysis.report.page import Several, Sheet, render, write_page
+from rebalancer.cli import exits
+from rebalancer.simulation.loop import EngineDecider, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.timeline import Membership, Move, Timeline
+from rebalancer.simulation.tracing import Tracer
 from strategies.engine import EngineSettings
 from strategies.model import LARGEST_TIME
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.browser.conftest import DESKTOP, PHONE, Open
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import uneven

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.settings.load import load
+from rebalancer.settings.load import load
 from tests.unit.command_line import rebalancer
 
 PAGE = (Path(__file__).parents[2] / "docs/CHOOSING.md").read_text("utf-8")

@@ -8,8 +8,8 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from cli.simulate.runs import make_all
-from cli.simulate.wishes import wishes
+from rebalancer.analysis.simulate.run_requests import wishes
+from rebalancer.analysis.simulate.runs import make_all
 from tests.unit.command_line import rebalancer
 from tests.unit.test_backtest_open_loop import an_hour, recorded
 from tests.unit.test_simulate_command import SMALL
@@ -68,7 +68,7 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_order_sets_have_in_a_process() -> None:
-    command = [sys.executable, "-m", "cli.main", "simulate", "e3-threshold-equal", "--seeds", "1", "--first-seed", "2", "--json"]
+    command = [sys.executable, "-m", "rebalancer.cli.main", "simulate", "e3-threshold-equal", "--seeds", "1", "--first-seed", "2", "--json"]
     answers = {
         subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(order)}, capture_output=True, check=True, timeout=300).stdout
         for order in range(4)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.conformance.run import compare
-from cli.conformance.suites import SUITES
-from cli.conformance.vectors import read_cases
+from rebalancer.cli.tables.conformance import compare
+from rebalancer.conformance.suites import SUITES
+from rebalancer.conformance.vectors import read_cases
 
 OWN = Path(__file__).parents[1] / "data" / "vectors"
 SHARED = Path(__file__).parents[2].parent / "shared" / "vectors"

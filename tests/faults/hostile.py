@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.wire import decode_rejected
+from sinks.wire.codec import decode_rejected
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.real_executor import TOKEN, RealExecutor
@@ -171,7 +171,7 @@ def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
 
 
 def _encoded(bundle: str, source: str, destination: str) -> bytes:
-    from sinks.wire import encode_command
+    from sinks.wire.codec import encode_command
 
     now = int(time.time() * 1000)
     return encode_command(command(bundle, source, destination, issued_at_ms=now, expires_at_ms=now + 3_600_000))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sinks.wire import decode_outcome
+from sinks.wire.codec import decode_outcome
 from strategies.model import Command
 from tests.control_topic import TOPICS, Control, command
 from tests.faults.real_executor import TOKEN, RealExecutor

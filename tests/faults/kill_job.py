@@ -22,9 +22,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from sinks.file_topic import FileTopicReader
 from sinks.plain_loop import PlainLoop
-from sinks.recording import open_recording
+from sinks.recordings.json_lines import open_recording
+from sinks.topics.files.topic import FileTopicReader
 from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import RealJob
 from tests.faults.topics import IDENTITY, Comparison, compare

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from sinks.recording import open_recording
-from sinks.topic_uri import parse_topic
-from sinks.wire import cluster_of
+from sinks.recordings.json_lines import open_recording
+from sinks.topics.uri import parse_topic
+from sinks.wire.codec import cluster_of
 from tests.faults.kill_job import newest_batch, newest_commit
 from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import TOPICS, RealJob

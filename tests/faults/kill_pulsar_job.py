@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from sinks.recording import open_recording
+from sinks.recordings.json_lines import open_recording
 from tests.faults.kill_job import newest_batch
 from tests.faults.kill_options import kill_options, told
 from tests.faults.real_job import TOPICS, RealJob

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol
 
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey
+from sinks.wire.signing import SigningKey
 from tests.control_topic import TOPICS, Control
 
 PROJECT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ class RealExecutor:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
         with self.out.open("ab") as out, self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "cli.main", "execute", *self._words, *more],
+                [sys.executable, "-m", "rebalancer.cli.main", "execute", *self._words, *more],
                 cwd=PROJECT,
                 env={**environment, "REBALANCER_DEBUG": "1"},  # so that tracebacks are looked through as well
                 stdin=subprocess.DEVNULL,

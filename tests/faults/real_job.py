@@ -15,10 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
-from cli.settings.load import load
-from sinks.file_topic import FileTopicReader, FileTopicWriter
-from sinks.limits import WireLimits
-from sinks.topic_uri import file_topic_uri
+from rebalancer.settings.load import load
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.limits import WireLimits
 from strategies.engine import EngineSettings
 
 PROJECT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ class RealJob:
         arguments = [argument for assignment in self._assignments for argument in ("--set", assignment)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "cli.main", "run", *arguments, *more],
+                [sys.executable, "-m", "rebalancer.cli.main", "run", *arguments, *more],
                 cwd=PROJECT,
                 env=self._environment | {MARK: self._mark},
                 stdin=subprocess.DEVNULL,

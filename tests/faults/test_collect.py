@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from sinks.wire import decode
+from rebalancer.cli import exits
+from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.faults.real_executor import PROJECT, TOKEN
@@ -47,7 +47,7 @@ def collecting(pulsar: FakePulsar, folder: Path, token: str = TOKEN) -> Iterator
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")} | {"REBALANCER_DEBUG": "1"}
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "collect", *words],
+            [sys.executable, "-m", "rebalancer.cli.main", "collect", *words],
             cwd=PROJECT,
             env=environment,
             stdout=log,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
+from rebalancer.cli import exits
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -23,7 +23,7 @@ COMMANDS = ("run", "collect", "execute")
 LATE_SUPPLIER = """
 import contextlib, os, socket, sys, threading, time
 import pulsar
-from cli.ending import leave
+from rebalancer.cli.ending import leave
 
 server, asked = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
@@ -95,7 +95,12 @@ def _ended(command: str, folder: Path, given: Sequence[str]) -> int:
     own = [f"job.checkpoint={folder / 'checkpoint'}", f"executor.state={folder / 'state'}", f"collector.state={folder / 'listed'}"]
     words = [word for setting in (*given, *own) for word in ("--set", setting)]
     started = subprocess.run(
-        [sys.executable, "-m", "cli.main", command, *words], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "rebalancer.cli.main", command, *words],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     errors = [line for line in started.stderr.splitlines() if " error: " in f" {line}"]
     assert (len(errors), started.stderr.splitlines()[-1:]) == (1, errors), started.stderr

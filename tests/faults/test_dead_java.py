@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.file_topic import FileTopicWriter
+from sinks.topics.files.topic import FileTopicWriter
 from tests.faults.real_job import EAGER, TOPICS
 from tests.servers.process import Process
 from tests.spark.workshop import uneven

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey
-from sinks.wire import decode_outcome, encode_command
+from sinks.wire.codec import decode_outcome, encode_command
+from sinks.wire.signing import SigningKey
 from tests.control_topic import command, now_ms
 from tests.faults.real_executor import KEY, TOKEN, RealExecutor
 from tests.pulsar_fake.model import Cluster

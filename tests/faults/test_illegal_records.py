@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.limits import DEFAULT_LIMITS
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.wire import decode_rejected
+from sinks.wire.codec import decode_rejected
+from sinks.wire.limits import DEFAULT_LIMITS
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from sinks.wire import decode_outcome
+from sinks.wire.codec import decode_outcome
 from tests.control_topic import command
 from tests.faults.kill_execute import faults_of, plan, run
 from tests.faults.real_executor import TOKEN, RealExecutor

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.file_topic import FileTopicReader, FileTopicWriter
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.segments import segment_path
-from sinks.wire import decode_rejected
+from sinks.topics.files.segments import segment_path
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.wire.codec import decode_rejected
+from sinks.wire.outputs import OutputRow
 from tests.faults.real_job import PROJECT, eager, recording
 
 pytestmark = pytest.mark.faults
@@ -38,7 +38,7 @@ time.sleep(600)
 #: Appends large records for ever and says after each that it is there.
 _WRITES_FOR_EVER = """
 import itertools, pathlib, sys
-from sinks.file_topic import FileTopicWriter
+from sinks.topics.files.topic import FileTopicWriter
 with FileTopicWriter(pathlib.Path(sys.argv[1]), 10_000_000) as writer:
     for number in itertools.count():
         writer.append([b"%08d" % number + b"x" * 3_000_000, b"%08d" % number])

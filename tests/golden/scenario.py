@@ -27,12 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
 
-from cli.settings.load import load
-from simulation.cluster import SimulatedCluster
-from simulation.executor import REACTION_MS, SimulatedExecutor
-from simulation.loop import Answer, answer_of
-from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
-from simulation.telemetry import collection_pass, outcome_reports, to_record
+from rebalancer.settings.load import load
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.executor import REACTION_MS, SimulatedExecutor
+from rebalancer.simulation.loop import Answer, answer_of
+from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
+from rebalancer.simulation.telemetry import collection_pass, outcome_reports, to_record
 from strategies.describe import describe
 from strategies.engine import Engine, EngineSettings
 from strategies.model import Command, Outcome, Policies

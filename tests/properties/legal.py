@@ -13,14 +13,14 @@ from math import fsum
 import numpy as np
 from hypothesis import strategies as st
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Figures, Memory, Resource, Traffic
 from strategies.settings import Mode, Weights
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.overload_rule import OverloadSettings
-from strategies.shedding.threshold_rule import ThresholdSettings
-from strategies.shedding.transfer_rule import TransferSettings
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.settings import TransferSettings
+from strategies.shedding.uniform.settings import UniformSettings
 
 WEIGHTS = Weights(direct_memory=0.5)
 #: The instant of every view.

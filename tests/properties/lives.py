@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from sinks.origin import pack_origin
-from sinks.position import Position
+from sinks.wire.origin import pack_origin
+from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.model import (
     BundleStats,

@@ -11,18 +11,18 @@ from random import Random
 
 import numpy as np
 
-from sinks.columnar_writing import ColumnarRecording
+from sinks.recordings.columnar_writing import ColumnarRecording
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import BundleStats, Figures, LoadReport, Policies, Resource, Sweep, TelemetryRecord, Traffic
 from strategies.settings import RoundSettings, Weights
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.overload_rule import OverloadSettings
-from strategies.shedding.threshold_rule import ThresholdSettings
-from strategies.shedding.transfer_rule import TransferSettings
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.settings import TransferSettings
+from strategies.shedding.uniform.settings import UniformSettings
 from strategies.splitting.limits import SplitSettings
-from strategies.throttling.advice import AdviceSettings
 from tests.unit.telemetry_builders import T0
 
 MINUTE_MS = 60_000

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import file_topic_uri
-from sinks.wire import encode_command, encode_round
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.codec import encode_command, encode_round
 from strategies.model import Round, Skip, Spread
 from tests.control_topic import command
 from tests.telemetry_lines import bundle, load_report, sweep

@@ -12,12 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cli.backtest.open_loop import OpenLoop, Quiet
-from cli.backtest.run import Job, Loop, run, run_together
-from cli.settings.load import load
-from simulation.timeline import Timeline
-from sinks.columnar_reading import Block, read_blocks
-from sinks.encoding import encode_command, encode_round
+from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
+from rebalancer.analysis.backtest.run import Job, Loop, run, run_together
+from rebalancer.settings.load import load
+from rebalancer.simulation.timeline import Timeline
+from sinks.recordings.columnar_reading import Block, read_blocks
+from sinks.wire.encoding import encode_command, encode_round
 from strategies.engine import EngineSettings
 from strategies.model import Command, Rejection, Round, Skip
 from strategies.store import InMemoryStore

@@ -11,16 +11,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.outputs import event_row
-from strategies.averages import unpack_history
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from sinks.wire.outputs import event_row
+from strategies.averages.bundle_averages import unpack_history
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
+from strategies.bundles.table_summary import TableSummary
 from strategies.engine import Engine, EngineSettings
 from strategies.model import BrokerMemory, Command, Event, Figures, Outcome, OutcomeReport, Rejection, Resource, Round, Traffic
 from strategies.outcomes import learn_outcome
 from strategies.packing import pack_record, unpack_record
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState, InMemoryStore
-from strategies.table_summary import TableSummary
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves
 

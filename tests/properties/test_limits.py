@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.averages import unpack_history
+from strategies.averages.bundle_averages import unpack_history
 from strategies.engine import EngineSettings, rules_of
 from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import FilterSettings, LoadManager

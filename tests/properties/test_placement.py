@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.filters.contract import namespace_of
-from strategies.filters.java_regex import JavaPattern
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
+from strategies.java.regex import JavaPattern
 from strategies.model import BrokerLoad, ClusterView, Decision, Figures, Memory, Resource, Skip, Traffic
 from strategies.placement.contract import Averages, Candidate, Request
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings

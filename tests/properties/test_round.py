@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.outputs import event_row
-from strategies.averages import BundleHistory, first_history, unpack_history
-from strategies.bundle_loads import BundleLoads
+from sinks.wire.outputs import event_row
+from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.engine import EngineSettings, rules_of
 from strategies.model import BundleStats, ClusterView, Memory
 from strategies.round import run_round

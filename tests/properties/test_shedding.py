@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.system_bundles import is_system_bundle
 from strategies.model import BrokerLoad, BrokerMemory, ClusterView, Figures, Memory, Resource, Shedding, Traffic
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS, shedder
-from strategies.system_bundles import is_system_bundle
 from tests.properties.legal import EAGER, WEIGHTS, memories, modes, mostly, seeds, shuffled, views
 from tests.unit.shedding_builders import ns, play
 

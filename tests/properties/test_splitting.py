@@ -10,14 +10,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies.bundles.ranges import FULL, KeyRange, bundle_of, initial_boundaries, topic_hash
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats
-from strategies.splitting.hashing import FULL, KeyRange, bundle_of, initial_boundaries, topic_hash
+from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import Surroundings, extensible_splits
 from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
-from strategies.topk import TopFault, TopSettings, top_bundles
 from tests.properties.legal import seeds
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats, topic_of

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from hypothesis import given
 
-from strategies.averages import bundles_of, first_history
+from strategies.averages.bundle_averages import bundles_of, first_history
 from strategies.filters.contract import namespace_of
 from strategies.filters.pipeline import Filters, Fleet, Subject
 from strategies.model import BrokerLoad, BundleStats, ClusterView

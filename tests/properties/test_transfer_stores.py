@@ -8,9 +8,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.shedding.transfer import judge
-from strategies.shedding.transfer_parity import judge_as_java
-from strategies.shedding.transfer_rule import BrokerEntry, Stores, TopBundle, TransferSettings
+from strategies.shedding.transfer.fixed import judge
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings
 from tests.unit.shedding_builders import ns
 
 NAMES = [f"b{number}:1" for number in range(1, 7)]

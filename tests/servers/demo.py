@@ -14,7 +14,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rebalancer-kafka-") as folder:
         print("Starting a Kafka broker …", file=sys.stderr)
         with kafka_broker(Path(folder)) as broker:
-            command = [sys.executable, "-m", "cli.main", "demo", "--kafka", broker.address(), *sys.argv[1:]]
+            command = [sys.executable, "-m", "rebalancer.cli.main", "demo", "--kafka", broker.address(), *sys.argv[1:]]
             code = subprocess.run(command, check=False).returncode
     print("The broker is stopped, its topics are gone; with a broker of your own: rebalancer demo --kafka HOST:PORT", file=sys.stderr)
     return code

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from sinks.jars import MAVEN_CENTRAL, cache_folder, fetch, read_lock
+from streaming.jars.download import MAVEN_CENTRAL, cache_folder, fetch, read_lock
 from tests.waiting import eventually
 
 HERE = Path(__file__).parent

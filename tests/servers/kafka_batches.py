@@ -9,7 +9,7 @@ import zstandard
 from crc32c import crc32c
 from kafka.record.util import encode_varint
 
-from sinks.topic_uri import parse_topic
+from sinks.topics.uri import parse_topic
 
 _ZSTD = 4
 _CHUNK = bytes(2**20)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sinks.topic_uri import parse_topic
-from sinks.wire import cluster_of
+from sinks.topics.uri import parse_topic
+from sinks.wire.codec import cluster_of
 
 
 class Read(NamedTuple):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import Reader, TopicAccess, open_reader
-from sinks.wire import decode_command, decode_outcome, decode_round
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Reader, TopicAccess, open_reader
+from sinks.wire.codec import decode_command, decode_outcome, decode_round
 from strategies.model import Command, Outcome, Round
 from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
@@ -77,7 +77,7 @@ class Loop:
     def start(self, *programs: Program) -> None:
         """What they print is added to their logs."""
         for program in programs:
-            command = [*dying_with_us(), sys.executable, "-m", "cli.main", *PROGRAMS[program], *self.words]
+            command = [*dying_with_us(), sys.executable, "-m", "rebalancer.cli.main", *PROGRAMS[program], *self.words]
             with self.log(program).open("ab") as log:
                 self._processes[program] = subprocess.Popen(
                     command,

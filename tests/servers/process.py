@@ -22,7 +22,7 @@ class Process:
     def __init__(self, log: Path, *words: object, settings: Mapping[str, object] | None = None) -> None:
         self._log = log
         given = [word for path, value in (settings or {}).items() for word in ("--set", f"{path}={value}")]
-        self._words = [sys.executable, "-m", "cli.main", *map(str, words), *given]
+        self._words = [sys.executable, "-m", "rebalancer.cli.main", *map(str, words), *given]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:

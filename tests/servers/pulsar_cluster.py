@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.settings import PulsarSettings
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.jvm import HERE, Program, Server, free_ports
 

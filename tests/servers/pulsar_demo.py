@@ -14,8 +14,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from cli import exits
-from cli.demo.run import stoppable
+from rebalancer.cli import exits
+from rebalancer.cli.demo.run import stoppable
 from tests.servers.loop import GOAL, Loop, on_pulsar
 from tests.servers.pulsar_processes import pulsar_processes
 from tests.servers.skewed_users import Users, skewed_users

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from sinks.topic_uri import parse_topic
-from sinks.wire import cluster_of
+from sinks.topics.uri import parse_topic
+from sinks.wire.codec import cluster_of
 from tests.servers.pulsar_cluster import PulsarCluster
 
 

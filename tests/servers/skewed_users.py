@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx
 
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_api.admin import PulsarAdmin
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import BrokerUnavailable, NotOwned
-from strategies.splitting.hashing import parse_bundle, topic_hash
 from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.traffic import READY

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from sinks.journal import Journal
+from rebalancer.cli import exits
+from sinks.executor.journal import Journal
 from strategies.model import Command
 from tests.control_topic import TOPICS
 from tests.faults.topics import compare

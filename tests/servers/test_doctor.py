@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cli import exits
-from cli.doctor.cluster import check_cluster
-from cli.doctor.finding import Finding
-from cli.settings.load import Settings, load
-from sinks.epochs import newest_rounds
-from sinks.pulsar_settings import PulsarSettings
-from streaming.checkpoint import guard_of, guarded
+from rebalancer.cli import exits
+from rebalancer.cli.doctor.cluster import check_cluster
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.settings.load import Settings, load
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.epochs import newest_rounds
+from streaming.checkpoint.guard import guard_of, guarded
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of

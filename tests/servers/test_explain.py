@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.encoding import encode_outcome
-from sinks.topics import TopicAccess
-from sinks.wire import decode_command
+from sinks.topics.access import TopicAccess
+from sinks.wire.codec import decode_command
+from sinks.wire.encoding import encode_outcome
 from strategies.model import Command, Outcome, OutcomeStatus
 from tests.control_topic import TOPICS, Control
 from tests.servers.kafka_broker import KafkaBroker

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cli import exits
-from sinks.kafka_admin import topic_facts
-from sinks.kafka_settings import KafkaSettings, kafka_access
-from sinks.topic_uri import parse_topic
+from rebalancer.cli import exits
+from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.uri import parse_topic
 from tests.control_topic import TOPICS
 from tests.servers.kafka_broker import KafkaBroker
 from tests.unit.command_line import rebalancer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
+from rebalancer.cli import exits
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cli import exits
-from sinks.epochs import next_epoch
-from sinks.topic_uri import parse_topic
-from sinks.topics import TopicRecord, open_consumer, open_reader
-from sinks.wire import decode_rejected
+from rebalancer.cli import exits
+from sinks.topics.access import TopicRecord, open_consumer, open_reader
+from sinks.topics.epochs import next_epoch
+from sinks.topics.uri import parse_topic
+from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
 from streaming.settings import JobSettings, Topics
 from tests.pulsar_fake.model import Cluster

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.kafka_settings import KafkaSettings
+from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
+from streaming.outputs.output_counts import KINDS
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings, Topics
-from streaming.written import KINDS
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values

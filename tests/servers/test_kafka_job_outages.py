@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.kafka_settings import KafkaSettings
+from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishRejected
 from streaming.job import _again, run_job
+from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
-from streaming.written import KINDS
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker

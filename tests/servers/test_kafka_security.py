@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.kafka_settings import kafka_access
+from sinks.topics.kafka.settings import kafka_access
 from streaming.settings import JobSettings, Topics
 from tests.replayed import replayed
 from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.kafka_settings import KafkaSettings
-from sinks.raw import SourceSettings
+from sinks.topics.kafka.settings import KafkaSettings
+from sinks.wire.raw import SourceSettings
 from streaming.settings import JobSettings
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from sinks.epochs import histories, next_epoch
-from sinks.kafka_settings import KafkaSettings, Mechanism
-from sinks.topics import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
+from rebalancer.cli import exits
+from sinks.topics.access import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
+from sinks.topics.epochs import histories, next_epoch
+from sinks.topics.kafka.settings import KafkaSettings, Mechanism
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from sinks.pulsar_settings import PulsarSettings
-from sinks.wire import decode
+from rebalancer.cli import exits
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.wire.codec import decode
 from strategies.model import Sweep
 from tests.control_topic import Control
 from tests.servers.process import Process

@@ -10,16 +10,16 @@ from threading import Event
 
 import pytest
 
-from cli import exits
-from cli.collect.source import opened
-from cli.shadow.ownership import Moved, OwnershipWatch
-from sinks.collecting import Pass
-from sinks.collector import Collector
-from sinks.collector_settings import CollectorSettings
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import open_publisher
-from sinks.wire import decode
+from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
+from rebalancer.cli import exits
+from sinks.collector.broker_poll import Pass
+from sinks.collector.collector import Collector
+from sinks.collector.settings import CollectorSettings
+from sinks.collector.source import opened
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import open_publisher
+from sinks.wire.codec import decode
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies
 from strategies.model import LoadReport, Policies, Sweep

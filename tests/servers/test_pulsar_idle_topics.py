@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.doctor.finding import Finding
-from cli.doctor.places import check_topics
-from cli.settings.load import load
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.places import check_topics
+from rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of
 from tests.servers.pulsar_users import words as access

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import parse_topic
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.uri import parse_topic
 from strategies.errors import SinkError
+from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings, Topics
-from streaming.written import KINDS
 from tests.control_topic import now_ms
 from tests.replayed import replayed
 from tests.servers.pulsar_cluster import PulsarCluster

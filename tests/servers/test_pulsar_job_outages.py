@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import parse_topic
-from strategies.splitting.hashing import parse_bundle, topic_hash
-from streaming.written import KINDS
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.uri import parse_topic
+from strategies.bundles.ranges import parse_bundle, topic_hash
+from streaming.outputs.output_counts import KINDS
 from tests.faults.real_job import EAGER, eager
 from tests.replayed import replayed
 from tests.servers.process import Process

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
+from rebalancer.cli import exits
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey
-from sinks.topics import TopicAccess
-from sinks.wire import decode
+from sinks.topics.access import TopicAccess
+from sinks.wire.codec import decode
+from sinks.wire.signing import SigningKey
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
@@ -145,7 +145,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))
     seen = "\n".join(lines)
-    assert "rebalancer" in seen or "cli.main" in seen, "the processes were looked at"
+    assert "rebalancer" in seen or "rebalancer.cli.main" in seen, "the processes were looked at"
     hidden = [token_of("admin"), key.read_text("utf-8")]
     assert [secret for secret in hidden if secret in seen] == []
     own_files = {tmp_path / "token", tmp_path / "wrong", key}
@@ -174,7 +174,7 @@ def started(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterat
     log = folder / f"{name}-{secrets.token_hex(4)}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", name, *given, *more],
+            [sys.executable, "-m", "rebalancer.cli.main", name, *given, *more],
             cwd=PROJECT,
             env=environment,
             stdout=out,

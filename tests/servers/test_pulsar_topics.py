@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from cli.doctor.places import check_topics
-from cli.settings.load import load
-from sinks.file_topic import TopicRecord
-from sinks.pulsar_partition import PulsarLink
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import parse_topic
-from sinks.topics import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
+from rebalancer.cli import exits
+from rebalancer.cli.doctor.places import check_topics
+from rebalancer.settings.load import load
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.uri import parse_topic
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import PulsarPlanner
 from tests.control_topic import TOPICS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.shipping import python_name, write_environment
+from streaming.cluster.shipping import python_name, write_environment
 from tests.faults.kill_job import newest_batch
 from tests.faults.real_job import TOPICS, JobEnded, RealJob, recording
 from tests.faults.topics import compare

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.skewed_users import look_up, topic_in

@@ -16,10 +16,10 @@ from threading import Event
 
 import pytest
 
-from cli.doctor.freezes import check_freezes
-from sinks.collecting import BrokerPoll
-from sinks.freezes import FrozenReports, look, probing, stuck_brokers
-from sinks.pulsar_admin import PulsarAdmin
+from rebalancer.cli.doctor.freezes import check_freezes
+from sinks.collector.broker_poll import BrokerPoll
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.freezes import FrozenReports, look, probing, stuck_brokers
 from tests.control_topic import now_ms
 from tests.faults.real_executor import RealExecutor
 from tests.servers.jvm import java

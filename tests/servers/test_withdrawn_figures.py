@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.collector import Collector
-from sinks.wire import decode
+from sinks.collector.collector import Collector
+from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep, Tombstone
 from tests.control_topic import Control
 from tests.servers.pulsar_processes import PulsarProcesses, pulsar_processes

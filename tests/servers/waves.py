@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import httpx
 
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
 from strategies.model import Command, Outcome
 from tests.control_topic import command

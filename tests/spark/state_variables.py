@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.state_rows import named_row
-from streaming.store import Rows
+from streaming.state.rows import named_row
+from streaming.state.store import Rows
 
 Row = tuple[Any, ...]
 

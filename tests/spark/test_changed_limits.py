@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.origin import pack_origin
-from sinks.outputs import event_row
-from sinks.position import Position
-from sinks.wire import decode
+from sinks.wire.codec import decode
+from sinks.wire.origin import pack_origin
+from sinks.wire.outputs import event_row
+from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.store import InMemoryStore

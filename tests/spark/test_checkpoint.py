@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from strategies.throttling.advice import AdviceSettings
-from streaming.checkpoint import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
+from streaming.checkpoint.guard import GUARD, CheckpointInUse, Guard, checkpoint_folder, guard_of, guarded, read_guard
 from streaming.settings import JobSettings
 
 THRESHOLD = EngineSettings(strategy="threshold")

@@ -13,13 +13,13 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.replay import decisions, plain
-from cli.replay import spark as through_spark
-from sinks.file_topic import FileTopicWriter
+from rebalancer.analysis.replay import decisions, plain
+from rebalancer.analysis.replay import spark as through_spark
+from sinks.topics.files.topic import FileTopicWriter
 from strategies.engine import EngineSettings
 from streaming.job import JobResult, run_job
+from streaming.outputs.output_counts import Written
 from streaming.settings import JobSettings
-from streaming.written import Written
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.uneven_log import EAGER_WORDS, uneven
 
@@ -89,5 +89,5 @@ def rebalancer(*words: str) -> subprocess.CompletedProcess[bytes]:
     """The command line in a process of its own, as Spark is started once per process."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *words], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
+        [sys.executable, "-m", "rebalancer.cli.main", *words], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
     )

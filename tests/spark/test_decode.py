@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Row
 
-from sinks.limits import WireLimits
-from sinks.origin import unpack_origin
-from sinks.raw import SourceSettings
-from sinks.wire import decode_rejected
+from sinks.wire.codec import decode_rejected
+from sinks.wire.limits import WireLimits
+from sinks.wire.origin import unpack_origin
+from sinks.wire.raw import SourceSettings
 from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
 from streaming.decode import Decoded, Entry, by_cluster, decoding, pack_entries, packer, unpacking

@@ -20,7 +20,7 @@ WAIT_SECONDS = 240
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "cli.main", "demo", "--out", str(folder), "--json", *arguments]
+    command = [sys.executable, "-m", "rebalancer.cli.main", "demo", "--out", str(folder), "--json", *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.doctor.epochs import check_epochs
+from rebalancer.cli.doctor.epochs import check_epochs
 from streaming.job import run_job
 from streaming.settings import JobSettings
 from tests.control_topic import Control

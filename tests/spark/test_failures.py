@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.outage import Outage
+from sinks.topics.outage import Outage
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
 from streaming.failures import JobError, again_after_outages, again_while_passing, explain, is_outage, is_passing
 

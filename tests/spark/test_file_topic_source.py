@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from sinks.file_topic import FileTopicWriter
-from sinks.limits import WireLimits
-from sinks.topic_uri import file_topic_uri
-from streaming.sources.file_topic import FileTopicStream, Source
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.limits import WireLimits
+from streaming.sources.files import FileTopicStream, Source
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
 

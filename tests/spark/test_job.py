@@ -16,10 +16,10 @@ from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, StateVersionError
 from strategies.settings import RoundSettings
 from streaming.job import JobResult, check_job, run_job
+from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings, Topics
-from streaming.state import read_state
-from streaming.written import Written
+from streaming.state.reader import read_state
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.waiting import eventually
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from itertools import count
 from random import Random
 
-from streaming.journal import Entry, Journal
+from streaming.state.journal import Entry, Journal
 
 
 def weigh(_: int) -> int:

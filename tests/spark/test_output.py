@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.file_topic import FileTopicReader
-from sinks.topic_uri import file_topic_uri, parse_topic
-from streaming.output import FileTopics
-from streaming.written import KINDS
+from sinks.topics.files.topic import FileTopicReader
+from sinks.topics.uri import file_topic_uri, parse_topic
+from streaming.outputs.output import FileTopics
+from streaming.outputs.output_counts import KINDS
 
 
 @dataclass(frozen=True)

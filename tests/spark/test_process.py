@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.checkpoint import GUARD
+from streaming.checkpoint.guard import GUARD
 from streaming.job import run_job
 from tests.spark.workshop import Workshop, eager, recording
 

@@ -14,21 +14,21 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from sinks.encoding import encode_outcome_telemetry
-from sinks.file_topic import FileTopicReader, TopicRecord
-from sinks.limits import WireLimits
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.signing import SigningSettings, signing_key
-from sinks.wire import decode_command
+from sinks.topics.files.topic import FileTopicReader, TopicRecord
+from sinks.wire.codec import decode_command
+from sinks.wire.encoding import encode_outcome_telemetry
+from sinks.wire.limits import WireLimits
+from sinks.wire.position import Position
+from sinks.wire.signing import SigningSettings, signing_key
 from strategies.engine import EngineSettings
 from strategies.model import Outcome, OutcomeStatus
 from streaming.decode import ReadRows, decoding, packer, unpacking
+from streaming.outputs.output_counts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
-from streaming.state_rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_tables
-from streaming.store import StoreCache
-from streaming.written import KINDS
+from streaming.state.rows import BROKERS, TABLES, named_row, unpack_brokers, unpack_tables
+from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.spark.workshop import Workshop, eager, recording, uneven
 from tests.telemetry_lines import load_report

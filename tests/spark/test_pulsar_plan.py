@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sinks.file_topic import TopicRecord
-from sinks.position import Position
-from sinks.pulsar_message import MessageId
-from sinks.pulsar_partition import Read
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.message import MessageId
+from sinks.topics.pulsar.partition import Read
+from sinks.wire.position import Position
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import Offsets, Plan, PulsarPlanner
 

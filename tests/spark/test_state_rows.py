@@ -7,10 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from strategies.bundles.table_summary import TableSummary
 from strategies.model import BrokerMemory, Figures, Resource, Traffic
 from strategies.store import BrokerState
-from strategies.table_summary import TableSummary
-from streaming.state_rows import Head, named_row, pack, row_name, unpack_brokers, unpack_head, unpack_tables
+from streaming.state.rows import Head, named_row, pack, row_name, unpack_brokers, unpack_head, unpack_tables
 
 
 def a_broker(memory: BrokerMemory) -> BrokerState:

@@ -14,7 +14,7 @@ from strategies.errors import StateVersionError
 from strategies.model import Figures
 from strategies.state import ClusterState
 from strategies.store import BrokerState, InMemoryStore, StateStore
-from streaming.store import SparkStore, StoreCache
+from streaming.state.store import SparkStore, StoreCache
 from tests.spark.state_variables import Spark
 
 LARGE = 2**20

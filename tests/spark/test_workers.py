@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from streaming.cluster.shipping import python_name
+from streaming.cluster.worker_check import look
+from streaming.cluster.workers import check_master, check_workers, worker_environment, worker_settings
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
-from streaming.shipping import python_name
-from streaming.worker_look import look
-from streaming.workers import check_master, check_workers, worker_environment, worker_settings
 from tests.servers.jvm import free_ports
 
 pytestmark = pytest.mark.spark

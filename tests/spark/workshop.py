@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sinks.file_topic import FileTopicReader, FileTopicWriter
 from sinks.plain_loop import PlainLoop
-from sinks.topic_uri import file_topic_uri
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
+from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings, Topics
-from streaming.written import KINDS
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Literal
 
-from sinks.applying import Applier, Effect, Patience
-from sinks.contracts.commands import CommandRecord
-from sinks.executor import Duty, Executor, ExecutorTopics
-from sinks.journal import Journal
-from sinks.pace import Pace
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
+from sinks.executor.applier import Applier, Effect, Patience
+from sinks.executor.executor import Duty, Executor, ExecutorTopics
+from sinks.executor.journal import Journal
+from sinks.executor.rate_limiter import Pace
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
+from sinks.wire.contracts.commands import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 

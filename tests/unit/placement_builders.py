@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.filters.pipeline import Filters, FilterSettings, Fleet
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.model import BrokerLoad, Figures, Memory, Resource, Traffic

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from sinks.wire import decode, read_command
+from sinks.wire.codec import decode, read_command
 from strategies.errors import WireError
 from tests.hostile_records import COSTLY, costly_command, costly_policies, costly_sweep, hostile
 

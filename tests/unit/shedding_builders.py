@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, ClusterView, Figures, Memory, Resource, Shedding, Skip, Traffic
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedder

@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads
+from strategies.bundles.bundle_loads import BundleLoads
+from strategies.bundles.ranges import topic_hash
 from strategies.model import BrokerLoad, BundleStats, Figures
-from strategies.splitting.hashing import topic_hash
 
 PREFIX = "persistent://t/ns/"
 _DIGITS = 64

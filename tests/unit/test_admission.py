@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.executor_settings import ExecutorSettings, admission_rules, pause_file
+from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
 from strategies.admission import AdmissionRules, Objection, Scene, Standing, may_be_applied, may_be_considered
 from strategies.errors import SettingsError
 from strategies.filters.policies import read_policies

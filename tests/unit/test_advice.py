@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.dispatch_limits.advice import Advice, AdviceSettings, Ways, due_advice
 from strategies.model import BrokerLoad, ClusterView
 from strategies.splitting.limits import SplitSettings
-from strategies.throttling.advice import Advice, AdviceSettings, Ways, due_advice
 from tests.unit.shedding_builders import MIB, ns, view
 from tests.unit.shedding_builders import broker as a_broker
 from tests.unit.splitting_builders import broker as a_table

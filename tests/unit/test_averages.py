@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strategies.averages import BundleHistory, advance, first_history, unpack_history
+from strategies.averages.bundle_averages import BundleHistory, advance, first_history, unpack_history
+from strategies.bundles.table_summary import TableSummary
 from strategies.errors import StateVersionError
 from strategies.model import BundleStats
-from strategies.table_summary import TableSummary
 
 
 def stats(**rates: float) -> BundleStats:

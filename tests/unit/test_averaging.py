@@ -7,10 +7,10 @@ from math import nan
 import numpy as np
 import pytest
 
-from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
-from strategies.averaging.maxima import extensible_maximum, extensible_weighted
-from strategies.averaging.order import averages_order, lightest_first, newest_order, ranks, sign
-from strategies.averaging.sums import summed_averages
+from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.averages.maxima import extensible_maximum, extensible_weighted
+from strategies.averages.order import averages_order, lightest_first, newest_order, ranks, sign
+from strategies.averages.sums import summed_averages
 from strategies.model import Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.usage import unweighted_usage, weighted_usage

@@ -9,8 +9,8 @@ from math import nan
 import pytest
 
 from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Memory
-from strategies.shedding.avg import AvgShedder
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.fixed import AvgShedder
+from strategies.shedding.avg.settings import AvgSettings
 from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, hits, ns, picked, play, skip_of, talking, view, worked_a1
 
 SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from strategies.model import BrokerLoad, ClusterView
-from strategies.shedding.avg_parity import ParityAvgShedder, plan_key
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.parity import ParityAvgShedder, plan_key
+from strategies.shedding.avg.settings import AvgSettings
 from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, hits, ns, picked, play, skip_of, talking, view, worked_a1
 
 SHEDDER = ParityAvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from cli.backtest.reassigned import Reassigned
-from cli.backtest.run import Answer, Job, Loop, run
-from cli.settings.load import load
-from simulation.telemetry import collection_pass, to_json
-from sinks.columnar_reading import read_blocks
-from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import file_topic_uri
-from strategies.bundle_loads import THROUGHPUT_IN
+from rebalancer.analysis.backtest.reassigned import Reassigned
+from rebalancer.analysis.backtest.run import Answer, Job, Loop, run
+from rebalancer.settings.load import load
+from rebalancer.simulation.telemetry import collection_pass, to_json
+from sinks.recordings.columnar_reading import read_blocks
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
+from strategies.bundles.bundle_loads import THROUGHPUT_IN
 from strategies.errors import SinkError
 from strategies.model import LoadReport
 from tests.unit.command_line import rebalancer

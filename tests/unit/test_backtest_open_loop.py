@@ -11,23 +11,23 @@ from random import Random
 import pytest
 from pyarrow import parquet
 
-from cli.backtest.open_loop import OpenLoop, Quiet
-from cli.recording import converted
-from simulation.cluster import SimulatedCluster
-from simulation.model import BrokerModel, BundleModel, ClusterModel
-from simulation.telemetry import collection_pass, to_json
-from sinks.columnar_reading import read_blocks
-from sinks.limits import DEFAULT_LIMITS
-from sinks.outputs import OutputRow, event_row
+from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel
+from rebalancer.simulation.telemetry import collection_pass, to_json
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.recording import open_recording
+from sinks.recordings.columnar_reading import read_blocks
+from sinks.recordings.json_lines import open_recording
+from sinks.recordings.recorder import converted
+from sinks.wire.limits import DEFAULT_LIMITS
+from sinks.wire.outputs import OutputRow, event_row
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.overload_rule import OverloadSettings
-from strategies.shedding.threshold_rule import ThresholdSettings
-from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.overload.settings import OverloadSettings
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.splitting.limits import SplitSettings
 from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT

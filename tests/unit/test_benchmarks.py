@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.fleet import Fleet
 from benchmarks.rounds import main
-from sinks.wire import decode
+from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from cli.broker_conf.convert import Conversion, convert
-from cli.broker_conf.keys import KEYS
-from cli.broker_conf.properties import Property, read_properties
-from cli.main import app
-from cli.settings.leaves import all_leaves
-from cli.settings.load import load
+from rebalancer.cli.main import app
+from rebalancer.settings.broker_conf.convert import Conversion, convert
+from rebalancer.settings.broker_conf.keys import KEYS
+from rebalancer.settings.broker_conf.properties import Property, read_properties
+from rebalancer.settings.leaves import all_leaves
+from rebalancer.settings.load import load
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, NotOwned, Refused
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

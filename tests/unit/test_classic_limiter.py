@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from strategies.dispatch_limits.classic import Counter, changed, charge, tick, unused
+from strategies.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import ContractError, SettingsError
-from strategies.throttling.classic import Counter, changed, charge, tick, unused
-from strategies.throttling.token_bucket import SECOND_NS
 
 
 @dataclass

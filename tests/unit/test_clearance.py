@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from strategies.clearance import Leaving, LeavingRules, decide
 from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.leaving import Leaving, LeavingRules, decide
 from strategies.limits.budget import Budget
 from strategies.limits.settings import LimitSettings
 from strategies.model import BrokerMemory, ClusterMemory, Decision, Memory, Shedding

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.environment import check_java, check_python, java_version
-from cli.doctor.places import check_checkpoint, check_disk, check_topics
-from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import file_topic_uri
+from rebalancer.cli.doctor.environment import check_java, check_python, java_version
+from rebalancer.cli.doctor.places import check_checkpoint, check_disk, check_topics
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
-from streaming.checkpoint import guard_of, guarded
+from streaming.checkpoint.guard import guard_of, guarded
 from streaming.settings import JobSettings, Topics
 from tests.unit.command_line import rebalancer
 

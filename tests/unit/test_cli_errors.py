@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli.errors import reported
-from cli.lazy import COMMANDS, load
+from rebalancer.cli.errors import reported
+from rebalancer.cli.lazy import COMMANDS, load
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import uneven
@@ -114,7 +114,7 @@ def test_version() -> None:
 def test_what_a_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path, encoding: str) -> None:
     log = tmp_path / "log.jsonl"
     log.write_bytes(b"".join(line + b"\n" for line in uneven("größe")))
-    command = [sys.executable, "-m", "cli.main", "replay", str(log)]
+    command = [sys.executable, "-m", "rebalancer.cli.main", "replay", str(log)]
 
     text, document = (
         subprocess.run([*command, *more], cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.file_topic import FileTopicWriter
-from sinks.topic_uri import file_topic_uri
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.uri import file_topic_uri
 from tests.telemetry_lines import bundle
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from simulation.executor import SimulatedExecutor
-from simulation.skewed import skewed_cluster
-from simulation.telemetry import collection_pass, outcome_reports, to_json
-from sinks.wire import decode_command, decode_round
+from rebalancer.simulation.executor import SimulatedExecutor
+from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.telemetry import collection_pass, outcome_reports, to_json
+from sinks.wire.codec import decode_command, decode_round
 from strategies.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.command_line import rebalancer
@@ -71,7 +71,7 @@ class Pipe:
 @contextmanager
 def piped(*words: str) -> Iterator[Pipe]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
-    command = [sys.executable, "-m", "cli.main", "replay", "-", *words]
+    command = [sys.executable, "-m", "rebalancer.cli.main", "replay", "-", *words]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as process:

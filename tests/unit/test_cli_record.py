@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.recording import Patience, record
-from cli.stopping import Stop, stopping
-from sinks.file_topic import FileTopicWriter, TopicRecord
-from sinks.position import Position
-from sinks.recording import open_recording
-from sinks.topic_uri import file_topic_uri
-from sinks.topics import open_reader
+from sinks.recordings.json_lines import open_recording
+from sinks.recordings.recorder import Patience, record
+from sinks.stopping import Stop, stopping
+from sinks.topics.access import open_reader
+from sinks.topics.files.topic import FileTopicWriter, TopicRecord
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.position import Position
 from strategies.errors import SinkError
 from tests.unit.command_line import rebalancer
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from cli.replay.decisions import collect, write
-from sinks.outputs import OutputRow
-from sinks.wire import decode_command, decode_rejected, decode_round
+from rebalancer.analysis.replay.decisions import collect, write
+from rebalancer.cli import exits
+from sinks.wire.codec import decode_command, decode_rejected, decode_round
+from sinks.wire.outputs import OutputRow
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 

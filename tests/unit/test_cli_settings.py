@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.settings.leaves import Leaf, all_leaves
-from cli.settings.load import Settings, load
-from cli.settings.tree import json_schema
+from rebalancer.settings.leaves import Leaf, all_leaves
+from rebalancer.settings.load import Settings, load
+from rebalancer.settings.tree import json_schema
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from strategies.placement.registry import PLACERS

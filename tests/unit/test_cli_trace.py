@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.simulate.runs import make
-from cli.simulate.wishes import Wish
-from simulation.scenarios import shelf
+from rebalancer.analysis.simulate.run_requests import Wish
+from rebalancer.analysis.simulate.runs import make
+from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 from tests.architecture.command_line import ROOT
 from tests.telemetry_lines import broker_load, bundle, line, load_report, sweep, top_bundles
@@ -255,7 +255,7 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path, text: str, says: 
     wave = 'wave = { kind = "trace", file = "load.csv", column = "all" }'
     scenario.write_text(f'minutes = 4\n{REST}[[traffic]]\nname = "all"\nmib_in = 4\n{wave}\n')
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(scenario))
+        catalog.load(str(scenario))
     assert says in caught.value.complaints[0]
 
 

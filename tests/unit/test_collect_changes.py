@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.collect.changes import Changes
-from cli.collect.several import collect_all
-from cli.log_lines import Line
-from cli.settings.load import load
-from sinks.collecting import Pass, Report
-from sinks.topics import open_publisher
+from rebalancer.cli.collect.changes import Changes
+from rebalancer.cli.collect.several import collect_all
+from rebalancer.cli.log_lines import Line
+from rebalancer.settings.load import load
+from sinks.collector.broker_poll import Pass, Report
+from sinks.topics.access import open_publisher
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from sinks.collecting import BrokerPoll
-from sinks.collector import Collector
-from sinks.collector_settings import CollectorSettings
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import open_publisher
-from sinks.wire import decode
+from sinks.collector.broker_poll import BrokerPoll
+from sinks.collector.collector import Collector
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import open_publisher
+from sinks.wire.codec import decode
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sinks.columnar import schema
-from sinks.columnar_reading import read_blocks
+from sinks.recordings.columnar import schema
+from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SinkError
 
 

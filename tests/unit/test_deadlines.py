@@ -18,15 +18,15 @@ from typing import Any
 import httpcore
 import pytest
 
-from sinks.broker_clock import broker_time_s
-from sinks.collecting import BrokerPoll
-from sinks.collector_settings import CollectorSettings
-from sinks.http_exchange import exchange, open_pool
-from sinks.load_source import hasty
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_answers import Call
-from sinks.pulsar_http import PulsarHttp
-from sinks.pulsar_settings import PulsarSettings
+from sinks.collector.broker_poll import BrokerPoll
+from sinks.collector.load_source import hasty
+from sinks.collector.settings import CollectorSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.answers import Call
+from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.http import PulsarHttp
+from sinks.pulsar_api.http_exchange import exchange, open_pool
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.trickler import LONG, Trickler, trickler
 

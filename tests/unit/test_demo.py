@@ -14,16 +14,16 @@ from rich.ansi import AnsiDecoder
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from cli.demo.plan import SETTINGS_NAME, Plan, prepare_folder, settings_text, write_settings
-from cli.demo.run import run_demo, stoppable
-from cli.demo.screen import Screen
-from cli.goal import goal_of
-from cli.main import app
-from cli.settings.load import load
-from simulation.loop import EngineDecider, Step, closed_loop
-from simulation.skewed import skewed_cluster
-from sinks.file_topic import FileTopicReader
-from sinks.wire import decode_outcome, decode_round
+from rebalancer.analysis.goal import goal_of
+from rebalancer.cli.demo.plan import SETTINGS_NAME, Plan, prepare_folder, settings_text, write_settings
+from rebalancer.cli.demo.run import run_demo, stoppable
+from rebalancer.cli.demo.screen import Screen
+from rebalancer.cli.main import app
+from rebalancer.settings.load import load
+from rebalancer.simulation.loop import EngineDecider, Step, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
+from sinks.topics.files.topic import FileTopicReader
+from sinks.wire.codec import decode_outcome, decode_round
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.demo.job import JobFailed, JobProcess
+from rebalancer.cli.demo.job import JobFailed, JobProcess
 
 
 def job(tmp_path: Path, program: str, environment: Mapping[str, str] = os.environ) -> JobProcess:
@@ -87,7 +87,7 @@ def test_settings_in_the_environment_do_not_reach_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_a_demo_that_is_killed_takes_the_job_along(tmp_path: Path) -> None:
     demo = (
-        "import sys, time\nfrom pathlib import Path\nfrom cli.demo.job import JobProcess\n"
+        "import sys, time\nfrom pathlib import Path\nfrom rebalancer.cli.demo.job import JobProcess\n"
         "job = (sys.executable, '-c', 'import os, signal; print(os.getpid(), \"up\", flush=True); signal.pause()')\n"
         "with JobProcess(Path('x.toml'), Path(sys.argv[1]), job):\n    time.sleep(600)\n"
     )

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.errors import SettingsError
-from strategies.throttling.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
-from strategies.throttling.limiters import BucketLimiter
-from strategies.throttling.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
-from strategies.throttling.reading import (
+from strategies.dispatch_limits.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
+from strategies.dispatch_limits.limiters import BucketLimiter
+from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
+from strategies.dispatch_limits.reading import (
     Dispatched,
     Dispatcher,
     Ledger,
@@ -24,7 +23,8 @@ from strategies.throttling.reading import (
     next_read,
     wanted_entries,
 )
-from strategies.throttling.token_bucket import SECOND_NS
+from strategies.dispatch_limits.token_bucket import SECOND_NS
+from strategies.errors import SettingsError
 
 STOCK = DispatchSettings()
 NOBODY: Mapping[Scope, RatePolicies] = {}

@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.brokers import Broker
-from cli.doctor.cluster import (
-    check_brokers,
-    check_clocks,
-    check_clusters,
-    check_filters,
-    check_rhythm,
-    check_rivals,
-)
-from cli.doctor.finding import Finding
-from cli.doctor.what_runs import check_load_manager
-from cli.settings.load import Settings, load
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.brokers import Broker
+from rebalancer.cli.doctor.cluster import check_brokers, check_clocks, check_clusters, check_filters, check_rhythm, check_rivals
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.what_runs import check_load_manager
+from rebalancer.settings.load import Settings, load
+from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.command_line import rebalancer

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.executor import check_executor
-from cli.doctor.finding import Finding
-from cli.doctor.signing import check_signing
-from sinks.executor_settings import ExecutorSettings
-from sinks.journal import Journal, Received
-from sinks.position import Position
+from rebalancer.cli.doctor.executor import check_executor
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.signing import check_signing
+from sinks.executor.journal import Journal, Received
+from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey, SigningSettings
+from sinks.wire.position import Position
+from sinks.wire.signing import SigningKey, SigningSettings
 from streaming.settings import JobSettings, Topics
 from tests.control_topic import Control, command, now_ms
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cli import exits
-from cli.doctor.finding import Finding
-from cli.doctor.running import check_job
+from rebalancer.cli import exits
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.running import check_job
 from strategies.engine import EngineSettings
-from streaming.checkpoint import guard_of, guarded, holder
+from streaming.checkpoint.guard import guard_of, guarded, holder
 from streaming.settings import JobSettings, Topics
 from tests.control_topic import Control, now_ms
 from tests.unit.command_line import Answer, rebalancer

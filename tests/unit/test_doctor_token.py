@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.finding import Finding
-from cli.doctor.token import check_expiry
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.token import check_expiry
+from sinks.pulsar_api.settings import PulsarSettings
 from tests.unit.command_line import rebalancer
 
 NOW = 1_800_000_000

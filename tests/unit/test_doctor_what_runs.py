@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cli.doctor.brokers import Broker
-from cli.doctor.finding import Finding
-from cli.doctor.what_runs import check_load_manager, check_shedder
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.brokers import Broker
+from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
+from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
 from tests.unit.test_collector import REPORT

@@ -9,17 +9,17 @@ from typing import get_args
 
 import pytest
 
-from cli.broker_conf.keys import KEYS
+from rebalancer.settings.broker_conf.keys import KEYS
+from strategies.dispatch_limits.levels import DISPATCH, DispatchSettings, started
+from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
+from strategies.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
+from strategies.java.pulsar_version import PulsarVersion
 from strategies.model import Figures, Resource
 from strategies.placement.registry import placer
-from strategies.pulsar_version import PulsarVersion
 from strategies.settings import Weights
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
-from strategies.shedding.transfer_rule import TransferSettings
-from strategies.throttling.levels import DISPATCH, DispatchSettings, started
-from strategies.throttling.rates import BrokerRates, DispatchRate
-from strategies.throttling.reading import Dispatched, Dispatcher, charge, wanted_entries
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.usage import weighted_usage
 from tests.unit.placement_builders import best, brokers
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, codes, play, talking, view

@@ -11,7 +11,7 @@ from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
 from strategies.settings import Mode
-from strategies.shedding.overload_rule import OverloadSettings
+from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import InMemoryStore

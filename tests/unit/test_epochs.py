@@ -7,12 +7,12 @@ from dataclasses import astuple
 import msgspec
 import pytest
 
-from cli.doctor.epochs import check_epochs
-from cli.doctor.finding import Finding
-from sinks.epochs import histories, next_epoch
+from rebalancer.cli.doctor.epochs import check_epochs
+from rebalancer.cli.doctor.finding import Finding
+from sinks.topics.epochs import histories, next_epoch
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
-from streaming.checkpoint import guard_of, guarded
+from streaming.checkpoint.guard import guard_of, guarded
 from streaming.settings import JobSettings, Topics
 from tests.control_topic import Control, command
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.settings.load import load
-from sinks.file_topic import FileTopicWriter
-from sinks.wire import encode_command, encode_round
+from rebalancer.settings.load import load
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.codec import encode_command, encode_round
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from strategies.clearance import Leaving, LeavingRules, decide
 from strategies.filters.pipeline import Filters, FilterSettings
-from strategies.leaving import Leaving, LeavingRules, decide
 from strategies.limits.budget import Budget
 from strategies.limits.settings import LimitSettings
 from strategies.model import BrokerLoad, Decision, Memory, Shedding

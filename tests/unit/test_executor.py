@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.executor import Duty, Stopped
-from sinks.journal import Journal, Received
-from sinks.pace import Pace
-from sinks.position import Position
+from sinks.executor.executor import Duty, Stopped
+from sinks.executor.journal import Journal, Received
+from sinks.executor.rate_limiter import Pace
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey
-from sinks.wire import decode, decode_rejected, encode_command
+from sinks.wire.codec import decode, decode_rejected, encode_command
+from sinks.wire.position import Position
+from sinks.wire.signing import SigningKey
 from strategies.admission import AdmissionRules
 from strategies.model import OutcomeReport
 from tests.control_topic import Control, command, now_ms

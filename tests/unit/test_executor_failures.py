@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinks.executor import Duty
+from sinks.executor.executor import Duty
 from strategies.errors import Unauthorized
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sinks.encoding import encode_outcome, encode_outcome_telemetry
-from sinks.file_topic import FileTopicWriter
-from sinks.wire import decode_command, decode_outcome, decode_round, encode_command, encode_round
+from sinks.topics.files.topic import FileTopicWriter
+from sinks.wire.codec import decode_command, decode_outcome, decode_round, encode_command, encode_round
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.model import Command, Outcome, OutcomeStatus, Skip
-from strategies.splitting.hashing import parse_bundle, topic_hash
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sinks.collecting import BrokerPoll, Kind, Pass, Report
-from sinks.extensible_poll import ExtensiblePoll
-from sinks.load_source import load_manager_of, service_url_of
-from sinks.load_topics import WITHDRAWN, one_line
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from sinks.collector.broker_poll import BrokerPoll, Kind, Pass, Report
+from sinks.collector.extensible_poll import ExtensiblePoll
+from sinks.collector.load_source import load_manager_of, service_url_of
+from sinks.collector.load_topics import WITHDRAWN, one_line
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster as FakeCluster
 from tests.pulsar_fake.server import FakePulsar

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.file_topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
-from sinks.limits import WireLimits
-from sinks.lines import split_lines
-from sinks.position import Position
+from sinks.topics.files.lines import split_lines
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
+from sinks.wire.limits import WireLimits
+from sinks.wire.position import Position
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 ROOT = Path(__file__).parents[2]
@@ -261,7 +261,7 @@ def test_a_line_that_is_being_written_byte_by_byte_is_never_half_read(tmp_path: 
 MANY_LINES = """
 import sys
 from pathlib import Path
-from sinks.file_topic import FileTopicWriter
+from sinks.topics.files.topic import FileTopicWriter
 writer = FileTopicWriter(Path(sys.argv[1]), segment_bytes=5000)
 for number in range(int(sys.argv[3])):
     writer.append([b"%s %d %d %s" % (sys.argv[2].encode(), number, part, b"x" * (number % 97)) for part in range(3)])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sinks.position import Position
-from sinks.pulsar_message import MessageId, id_at
-from sinks.readable import Placed, Skipped, place, readable
-from sinks.wire import decode_command, encode_command
+from sinks.topics.pulsar.message import MessageId, id_at
+from sinks.topics.readable import Placed, Skipped, place, readable
+from sinks.wire.codec import decode_command, encode_command
+from sinks.wire.position import Position
 from strategies.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep

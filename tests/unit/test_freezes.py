@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from cli.doctor.freezes import check_freezes
-from sinks.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing, stuck_brokers
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.freezes import check_freezes
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing, stuck_brokers
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster, Request

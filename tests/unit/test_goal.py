@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cli.goal import Goal, goal_of
-from simulation.loop import EngineDecider, closed_loop
-from simulation.skewed import skewed_cluster
+from rebalancer.analysis.goal import Goal, goal_of
+from rebalancer.simulation.loop import EngineDecider, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.estimate import spread
 from strategies.model import Round, Skip
 from strategies.shedding.registry import SHEDDERS
-from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.transfer.settings import TransferSettings
 
 RECORD = next(iter(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())))).round
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from sinks.jars import Jar, JarsMissing, fetch, present, read_lock
+from rebalancer.cli import exits
 from strategies.errors import SettingsError
-from streaming.connector import JarSettings, connector_jars, connector_settings
+from streaming.jars.connector import JarSettings, connector_jars, connector_settings
+from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock
 from tests.unit.command_line import rebalancer
 
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def test_the_connector_is_that_of_the_pinned_spark() -> None:
     assert pinned.split()[0] == f"pyspark=={connector.coordinates[2]}"
 
 
-@pytest.mark.parametrize("file", ["streaming/kafka_jars.json", "tests/servers/jars/kafka.json", "tests/servers/jars/pulsar.json"])
+@pytest.mark.parametrize("file", ["streaming/jars/kafka_jars.json", "tests/servers/jars/kafka.json", "tests/servers/jars/pulsar.json"])
 def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:
     jars = read_lock(ROOT / file)
     assert len({one.name for one in jars}) == len(jars) > 3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strategies.java_order import concurrent_hash_map_order, copied_order, double_keys, hash_map_order, java_hash
+from strategies.java.hash_order import concurrent_hash_map_order, copied_order, double_keys, hash_map_order, java_hash
 from tests.unit.shedding_builders import ns
 
 

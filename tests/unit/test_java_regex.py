@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.filters.java_regex import PatternError, compile_java
-from strategies.filters.linear_match import Automaton, parsed, ways
+from strategies.java.linear_match import Automaton, parsed, ways
+from strategies.java.regex import PatternError, compile_java
 
 
 @pytest.mark.parametrize(

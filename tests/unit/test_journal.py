@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.journal import Journal, Received
-from sinks.position import Position
+from sinks.executor.journal import Journal, Received
+from sinks.wire.position import Position
 from strategies.errors import SinkError, StateVersionError
 
 

@@ -8,8 +8,8 @@ import pytest
 from kafka import codec as codecs
 from kafka.errors import CorruptRecordError
 
-from cli.doctor.codecs import check_codecs
-from sinks.kafka_codecs import PACKAGES, broken_codecs, unpacked
+from rebalancer.cli.doctor.codecs import check_codecs
+from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
 from streaming.settings import Topics
 
 KAFKA = Topics(telemetry="kafka://h:9092/t")

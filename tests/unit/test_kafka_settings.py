@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.kafka_settings import KafkaSettings, kafka_access
-from sinks.start import start_ms
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.start_position import start_ms
 from strategies.errors import SettingsError
 
 

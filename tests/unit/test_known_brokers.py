@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sinks.known_brokers import MOST_FALLBACKS, KnownBrokers
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.known_brokers import MOST_FALLBACKS, KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused, Unauthorized
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster

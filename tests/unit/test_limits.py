@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from cli.settings.load import load
+from rebalancer.settings.load import load
 from strategies.errors import SettingsError
 from strategies.limits.budget import HOUR_MS, Budget, Spent, within_the_hour
 from strategies.limits.names import matcher, of_namespaces

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from cli.lazy import COMMANDS as COMMAND_NAMES
-from cli.settings.load import load
+from rebalancer.cli import exits
+from rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
+from rebalancer.settings.load import load
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer
@@ -55,7 +55,7 @@ def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
     names = {name for name in vars(exits) if name.isupper()} - {"OK"}
-    code = "".join(path.read_text("utf-8") for path in (ROOT / "cli").rglob("*.py"))
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "rebalancer/cli").rglob("*.py"))
 
     assert {name for name in names if f"exits.{name}" not in code} == set()
 

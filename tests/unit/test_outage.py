@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sinks.outage import Outage
+from sinks.topics.outage import Outage
 from strategies.errors import PublishTimeout, SinkError
 
 AWAY = PublishTimeout("kafka://h:1/t: no answer")

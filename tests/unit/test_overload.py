@@ -8,9 +8,9 @@ from math import inf, nan
 import pytest
 
 from strategies.model import BrokerLoad, Resource, Shedding
-from strategies.shedding.overload import OverloadShedder
-from strategies.shedding.overload_parity import ParityOverloadShedder
-from strategies.shedding.overload_rule import OverloadSettings
+from strategies.shedding.overload.fixed import OverloadShedder
+from strategies.shedding.overload.parity import ParityOverloadShedder
+from strategies.shedding.overload.settings import OverloadSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ns, picked, play, skip_of, view
 
 JAVA = ParityOverloadShedder(OverloadSettings(), WEIGHTS)

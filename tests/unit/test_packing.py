@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from strategies.beginning import Early
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
+from strategies.log_start import Early
 from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
 from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, Order, Rehearsal, from_bytes, to_bytes

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sinks.limits import WireLimits
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.recording import open_recording
-from sinks.wire import decode_rejected, decode_round
+from sinks.recordings.json_lines import open_recording
+from sinks.wire.codec import decode_rejected, decode_round
+from sinks.wire.limits import WireLimits
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from tests.illegal_records import CODES, mixed
 from tests.telemetry_lines import bundle, load_report, sweep

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.processes import WorkerLost, run_each, signals_wait
+from rebalancer.analysis.processes import WorkerLost, run_each, signals_wait
 from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_starte
     ids=["Ctrl-C", "SIGINT", "SIGTERM to all", "kill -9"],
 )
 def test_simulate_leaves_nobody_behind(ending: signal.Signals, send: Callable[[int, int], None], code: int) -> None:
-    command = [sys.executable, "-m", "cli.main", *LONG]
+    command = [sys.executable, "-m", "rebalancer.cli.main", *LONG]
     with subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             eventually(lambda: len(_of_session(process.pid)) >= 4, otherwise="two processes at work and one that counts semaphores")

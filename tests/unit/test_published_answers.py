@@ -7,7 +7,7 @@ import pytest
 from strategies.model import BrokerLoad, ClusterView, Shedding
 from strategies.placement.registry import placer
 from strategies.shedding.registry import shedder
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.placement_builders import bundle_of, candidate, placed
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ns, picked, play, talking, view
 

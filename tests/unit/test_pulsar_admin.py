@@ -10,8 +10,8 @@ from typing import Protocol
 
 import pytest
 
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, SettingsError, Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault

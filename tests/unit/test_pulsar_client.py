@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_client import open_client, pulsar_errors, token_supplier
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.client import open_client, pulsar_errors, token_supplier
 from strategies.errors import PublishTimeout, SettingsError
 
 IMPATIENT = PulsarSettings("c", "http://127.0.0.1:1", deadline_ms=1_000, connect_timeout_ms=500)

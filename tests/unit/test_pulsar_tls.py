@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_client import open_client, pulsar_errors
-from sinks.pulsar_settings import PulsarSettings
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.client import open_client, pulsar_errors
 from strategies.errors import BrokerUnavailable, PublishTimeout
 from tests.unit.command_line import rebalancer
 
@@ -173,7 +173,7 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(ours: Path,
 def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_the_machine(broker: str, ours: Path) -> None:
     """They trust the broker, which is no Pulsar: it is not to be said that the certificate is at fault."""
     code = (
-        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_settings import PulsarSettings;"
+        "from tests.unit.test_pulsar_tls import client_says; from sinks.pulsar_api.settings import PulsarSettings;"
         f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', 'http://127.0.0.1:1', connect_timeout_ms=10_000)))"
     )
     environment = os.environ | {"SSL_CERT_FILE": str(ours)}

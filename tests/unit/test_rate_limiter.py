@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.pace import Pace
+from sinks.executor.rate_limiter import Pace
 
 
 class Clock:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cli.simulate.ratings import PUBLISHED, Rated, verdict
-from simulation.metrics.overshoot import over_placement, over_unloading
-from simulation.scenarios.form import Property
-from simulation.timeline import Move, MoveKind, Timeline
+from rebalancer.cli.simulate.ratings import PUBLISHED, Rated, verdict
+from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
+from rebalancer.simulation.scenarios.schema import Property
+from rebalancer.simulation.timeline import Move, MoveKind, Timeline
 
 
 def a_run(*rounds: Sequence[float], moves: Sequence[Move] = ()) -> Timeline:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sinks.raw import Around, RawKind, SourceSettings, check_source, enveloped
-from sinks.wire import decode
+from sinks.wire.codec import decode
+from sinks.wire.raw import Around, RawKind, SourceSettings, check_source, enveloped
 from strategies.errors import SettingsError, WireError
 from strategies.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles

@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from cli.settings.load import load
+from rebalancer.settings.load import load
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Shedding, Skip
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
 from strategies.placement.registry import placer
 from strategies.settings import Mode, Weights
-from strategies.shedding.avg_rule import AvgSettings
-from strategies.shedding.overload_rule import OverloadSettings
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import shedder
-from strategies.shedding.threshold_rule import ThresholdSettings
-from strategies.shedding.transfer_rule import TransferSettings
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.shedding.transfer.settings import TransferSettings
+from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.shedding_builders import WEIGHTS, broker, bundles, play, talking, view
 
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.fitting import LARGEST_ROUND, encode_fitting
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.wire import decode_rejected, decode_round, encode_command, encode_round, read_command
+from sinks.wire.codec import decode_rejected, decode_round, encode_command, encode_round, read_command
+from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated

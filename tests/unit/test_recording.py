@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.recording import open_recording, write_recording
+from sinks.recordings.json_lines import open_recording, write_recording
 from strategies.errors import SinkError
 
 PROJECT = Path(__file__).parents[2]
@@ -145,7 +145,7 @@ def bomb(kind: str, mebibytes: int) -> bytes:
 _READ = """
 import sys
 from pathlib import Path
-from sinks.recording import open_recording
+from sinks.recordings.json_lines import open_recording
 from strategies.errors import SinkError
 try:
     for _ in open_recording(Path(sys.argv[1])):

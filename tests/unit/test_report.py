@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.report.figures import comparison
-from cli.report.page import render, write_page
-from cli.report.summary import Summary
-from cli.report.thinning import counts, extremes, peaks
-from cli.report.verdict import Verdict, judge
-from simulation.timeline import Kind, Membership, Move, Timeline
+from rebalancer.analysis.report.figures import comparison
+from rebalancer.analysis.report.page import render, write_page
+from rebalancer.analysis.report.summary import Summary
+from rebalancer.analysis.report.thinning import counts, extremes, peaks
+from rebalancer.analysis.report.verdict import Verdict, judge
+from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
 
 A, B = "a:8080", "b:8080"
 NOBODY = float("nan")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.report_trigger import ReportTrigger, Told
+from rebalancer.simulation.report_trigger import ReportTrigger, Told
 from strategies.model import Traffic
 
 AT_ONCE = 0

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.explain.history import History
-from cli.explain.sentences import explain
-from cli.explain.subject import find
-from sinks.wire import decode_command, encode_command
+from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.sentences import explain
+from rebalancer.analysis.explain.subject import find
+from sinks.wire.codec import decode_command, encode_command
+from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.engine import Engine, EngineSettings, rules_of
 from strategies.errors import SettingsError
 from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, LoadReport, Policies, Round, Skip, TelemetryRecord
 from strategies.settings import Mode
-from strategies.shedding.overload_rule import OverloadSettings
+from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.limits import SplitSettings
 from strategies.store import InMemoryStore
-from strategies.throttling.advice import AdviceSettings
 from tests.unit.telemetry_builders import T0, bundle, fold_all, report, sweep
 
 HEAVY = {bundle(0): 200.0, bundle(1): 190.0, bundle(2): 150.0}

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.recording import open_recording
-from sinks.schemas import schemas
-from sinks.wire import decode, encode_command, encode_outcome, encode_round
+from sinks.recordings.json_lines import open_recording
+from sinks.wire.codec import decode, encode_command, encode_outcome, encode_round
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
+from sinks.wire.schemas import schemas
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from tests.illegal_records import (
@@ -49,11 +49,11 @@ def check(topic: str, *records: bytes) -> None:
 
 def test_the_files_are_those_the_code_makes() -> None:
     written = {path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "schemas").glob("*.schema.json") if path.name in schemas()}
-    assert written == schemas(), "run: python -m sinks.schemas docs/schemas"
+    assert written == schemas(), "run: python -m sinks.wire.schemas docs/schemas"
 
 
 def test_the_program_that_writes_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sinks.schemas"]
+    command = [sys.executable, "-m", "sinks.wire.schemas"]
     done = subprocess.run([*command, str(tmp_path / "new")], cwd=ROOT, capture_output=True, check=True)
     assert len(done.stdout.splitlines()) == 5
     assert {path.name: path.read_text("utf-8") for path in (tmp_path / "new").iterdir()} == schemas()

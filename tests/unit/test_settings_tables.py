@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cli.settings.leaves import Leaf, all_leaves
+from rebalancer.settings.leaves import Leaf, all_leaves
 from tests.unit.strategies_page import PAGE, rows
 
 SECTIONS = {

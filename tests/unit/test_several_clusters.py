@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from cli.collect.several import collect_all
-from cli.log_lines import Line
-from cli.settings.load import Settings, load
-from sinks.outage import Outage
-from sinks.topics import open_publisher
-from sinks.wire import decode
+from rebalancer.cli import exits
+from rebalancer.cli.collect.several import collect_all
+from rebalancer.cli.log_lines import Line
+from rebalancer.settings.load import Settings, load
+from sinks.topics.access import open_publisher
+from sinks.topics.outage import Outage
+from sinks.wire.codec import decode
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control

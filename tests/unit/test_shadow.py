@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.explain.history import History
-from cli.shadow.agreement import Agreement, compare
-from cli.shadow.ownership import Moved, OwnershipWatch
-from cli.shadow.report import sentence
+from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.shadow.agreement import Agreement, compare
+from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
+from rebalancer.cli.tables.shadow import sentence
 from strategies.model import Command
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, bundle, line, load_report

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.explain.history import History
-from cli.shadow.agreement import Agreement, compare
-from cli.shadow.people import by_people, to_and_fro
-from cli.shadow.traffic import TrafficWatch
-from cli.shadow.window import Window, window
-from sinks.wire import decode_round
+from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.shadow.agreement import Agreement, compare
+from rebalancer.analysis.shadow.people import by_people, to_and_fro
+from rebalancer.analysis.shadow.traffic import TrafficWatch
+from rebalancer.analysis.shadow.window import Window, window
+from sinks.wire.codec import decode_round
 from strategies.errors import SettingsError
 from strategies.model import Command, Round
 from tests.telemetry_lines import T0, bundle, line

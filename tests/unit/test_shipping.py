@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.environment import check_shipped
+from rebalancer.cli.doctor.environment import check_shipped
 from strategies.errors import SettingsError
+from streaming.cluster.shipping import check_environment, needed_distributions, python_name, read_manifest, write_environment
 from streaming.settings import JobSettings
-from streaming.shipping import check_environment, needed_distributions, python_name, read_manifest, write_environment
 from tests.unit.command_line import rebalancer
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"

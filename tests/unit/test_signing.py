@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.outputs import event_row
 from sinks.secret_file import Secret
-from sinks.signing import SigningKey, SigningSettings, signing_key
-from sinks.wire import decode_command, decode_round, encode_command
+from sinks.wire.codec import decode_command, decode_round, encode_command
+from sinks.wire.outputs import event_row
+from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.errors import SettingsError
 from tests.unit.test_wire_encoding import COMMAND, ROUND
 

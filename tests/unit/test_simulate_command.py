@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from cli.simulate.against import percentile
-from simulation.scenarios import shelf
+from rebalancer.cli.main import app
+from rebalancer.cli.simulate.published_comparison import percentile
+from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 
 SMALL = """
@@ -64,7 +64,7 @@ def test_a_bundle_that_no_move_can_even_out_is_named_below_the_table(bundles: in
 def test_scenarios_are_listed_with_their_stories() -> None:
     answer = CliRunner().invoke(app, ["simulate", "--list", "--json"])
     listed = json.loads(answer.stdout)["scenarios"]
-    assert [one["name"] for one in listed] == list(shelf.names())
+    assert [one["name"] for one in listed] == list(catalog.names())
     for one in listed:
         assert len(one["story"]) > 40, one["name"]
 
@@ -107,7 +107,7 @@ def test_a_bad_file_is_complained_about_by_its_place(tmp_path: Path, change: str
         rest, change = f"{head}{change}\n[[traffic]]{table}", ""
     path.write_text(f"{change}\n{rest}")
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(path))
+        catalog.load(str(path))
     assert f"{path}: {complaint}" in caught.value.complaints[0]
 
 
@@ -117,7 +117,7 @@ def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_
         'title = ""\nminutes = 2.5\nbundels = 3\n[[brokers]]\nmachine = "m"\n[[traffic]]\nmib_in = "ten"\n[start]\ndeal = "usage"\n'
     )
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(path))
+        catalog.load(str(path))
     assert [complaint.removeprefix(f"{path}: ").partition(": ")[0] for complaint in caught.value.complaints] == [
         "title",
         "minutes",
@@ -148,7 +148,7 @@ def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_
 )
 def test_what_does_not_fit_together_is_told_all_at_once(small: Path, changes: dict[str, Any], says: list[str]) -> None:
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(small), changes)
+        catalog.load(str(small), changes)
     assert len(caught.value.complaints) == len(says)
     for complaint, begin in zip(caught.value.complaints, says, strict=True):
         assert complaint.startswith(f"{small}: {begin}")

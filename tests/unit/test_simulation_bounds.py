@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from simulation.metrics.bounds import attainable_spread, largest_over_share, least_to_move, least_to_move_for_ratio
-from simulation.noise import Stream
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.metrics.bounds import attainable_spread, largest_over_share, least_to_move, least_to_move_for_ratio
+from rebalancer.simulation.noise import Stream
+from strategies.bundles.bundle_loads import Floats
 
 #: CPU (percent) and bytes in (MiB/s) of card E7 before the first unload.
 E7_USAGE = np.array([38.5, 45.6, 49.4, 54.0, 63.0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simulation.cluster import SimulatedCluster
-from simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
-from simulation.placement import least_long_term_rate
-from simulation.skewed import SKEW, skewed_cluster
-from simulation.telemetry import collection_pass, to_json
+from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
+from rebalancer.simulation.placement import least_long_term_rate
+from rebalancer.simulation.skewed import SKEW, skewed_cluster
+from rebalancer.simulation.telemetry import collection_pass, to_json
 from strategies.usage import percent
 
 #: 1 % of a core per message/s, bytes are free.

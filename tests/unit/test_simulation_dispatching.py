@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulation.noise import Stream
-from simulation.scenarios.form import Scenario
-from simulation.world import World
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.noise import Stream
+from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.world import World
+from strategies.bundles.bundle_loads import Floats
 
 MIB = 2**20
 #: Looks are a thousandth more than a second apart, and what a full bucket is given is lost.

@@ -7,9 +7,9 @@ from itertools import islice
 
 import pytest
 
-from simulation.executor import REACTION_MS, SimulatedExecutor
-from simulation.loop import EngineDecider, answer_of, closed_loop
-from simulation.skewed import skewed_cluster
+from rebalancer.simulation.executor import REACTION_MS, SimulatedExecutor
+from rebalancer.simulation.loop import EngineDecider, answer_of, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError
 from strategies.model import Command, Expected

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.simulate.runs import make
-from cli.simulate.wishes import Who, Wish
-from simulation.running import run
-from simulation.scenarios.form import Scenario
-from simulation.scenarios.shelf import Named
-from simulation.world import World
+from rebalancer.analysis.simulate.run_requests import Who, Wish
+from rebalancer.analysis.simulate.runs import make
+from rebalancer.simulation.run import run
+from rebalancer.simulation.scenarios.catalog import Named
+from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.world import World
 from strategies.errors import SettingsError
 from strategies.filters.contract import namespace_of
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from simulation.cluster import BrokerReport
-from simulation.skewed import skewed_cluster
-from simulation.telemetry import Observation, collection_pass, outcome_reports, to_json, to_record
-from sinks.limits import WireLimits
-from sinks.origin import pack_origin
-from sinks.position import Position
-from sinks.wire import decode
+from rebalancer.simulation.cluster import BrokerReport
+from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.telemetry import Observation, collection_pass, outcome_reports, to_json, to_record
+from sinks.wire.codec import decode
+from sinks.wire.limits import WireLimits
+from sinks.wire.origin import pack_origin
+from sinks.wire.position import Position
 from strategies.model import LoadReport, Outcome, OutcomeReport, Sweep
 
 REAL_REPORT = Path(__file__).parents[1] / "data" / "load-report-4.2.4.json"

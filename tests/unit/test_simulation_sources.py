@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.simulate.runs import Made, make
-from cli.simulate.wishes import Who, Wish
-from simulation.scenarios import shelf
+from rebalancer.analysis.simulate.run_requests import Who, Wish
+from rebalancer.analysis.simulate.runs import Made, make
+from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 
 SCENARIO = """
@@ -60,7 +60,7 @@ def test_policies_that_cannot_be_followed_are_complained_about(tmp_path: Path) -
     path = tmp_path / "bad.toml"
     path.write_text(SCENARIO + POLICY.replace('["broker-1", "broker-3"]', "3"))
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(path))
+        catalog.load(str(path))
     assert "policies.isolation.ours" in caught.value.complaints[0]
 
 
@@ -76,7 +76,7 @@ TRAFFIC = '[[traffic]]\nname = "all"\nmib_in = 40\nwave = { kind = "trace", inte
 
 def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tmp_path: Path) -> None:
     path = with_trace(tmp_path, "# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n")
-    (flow,) = shelf.load(str(path)).scenario.traffic
+    (flow,) = catalog.load(str(path)).scenario.traffic
     assert flow.wave is not None
     assert flow.wave.kind == "trace"
     assert flow.wave.factors == (0.5, 1.5, 1.0)
@@ -96,7 +96,7 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tm
 )
 def test_a_trace_that_is_none_is_refused_by_its_line(tmp_path: Path, figures: str, says: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(with_trace(tmp_path, figures)))
+        catalog.load(str(with_trace(tmp_path, figures)))
     assert says in caught.value.complaints[0]
 
 
@@ -104,5 +104,5 @@ def test_a_trace_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = with_trace(tmp_path, "1\n")
     (tmp_path / "load.csv").unlink()
     with pytest.raises(SettingsError) as caught:
-        shelf.load(str(path))
+        catalog.load(str(path))
     assert "load.csv: the trace cannot be read" in caught.value.complaints[0]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli.simulate.runs import Made, make
-from cli.simulate.wishes import Who, Wish, wishes
-from simulation.scenarios import shelf
-from simulation.timeline import Timeline
+from rebalancer.analysis.simulate.run_requests import Who, Wish, wishes
+from rebalancer.analysis.simulate.runs import Made, make
+from rebalancer.simulation.scenarios import catalog
+from rebalancer.simulation.timeline import Timeline
 
 
 def _run(scenario: str, seed: int = 1, who: str | None = None, **changes: Any) -> tuple[Made, Timeline]:
@@ -73,11 +73,11 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", shelf.names())
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
-    wish = wishes([name], (), [1], changes={"minutes": max(12, min(30, shelf.load(name).scenario.minutes))})[0]
+    wish = wishes([name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))})[0]
     made = make(wish)
-    for one in shelf.load(name).scenario.published:
+    for one in catalog.load(name).scenario.published:
         assert hasattr(made.figures, one.figure), one.figure
     assert made.figures.share_with_reason == 1.0
 

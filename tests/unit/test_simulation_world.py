@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulation.scenarios.form import Scenario
-from simulation.world import World
+from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.world import World
 
 
 def _world(seed: int = 1, **changes: Any) -> World:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from strategies.averages import first_history
-from strategies.bundle_loads import BundleLoads
+from strategies.averages.bundle_averages import first_history
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings, bandwidth_limit

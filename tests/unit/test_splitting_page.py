@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from strategies.averaging.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
+from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
-from strategies.splitting.hashing import FULL, KeyRange, hexadecimal
+from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import Surroundings, extensible_splits
 from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
-from strategies.topk import TopFault, TopSettings, top_bundles
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import stats, topic_of
 from tests.unit.strategies_page import example

@@ -6,9 +6,9 @@ import pytest
 
 from strategies.model import ClusterView, Evidence
 from strategies.settings import Mode
-from strategies.shedding.avg_rule import AvgSettings
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.registry import shedder
-from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, ewmas, play, talking, view
 from tests.unit.strategies_page import example, numbers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.system_bundles import is_system_bundle
+from strategies.bundles.system_bundles import is_system_bundle
 
 RANGE = "0x00000000_0xffffffff"
 

@@ -8,8 +8,8 @@ from math import inf, nan
 import pytest
 
 from strategies.model import BrokerLoad, ClusterView, Resource, Shedding
-from strategies.shedding.threshold_parity import ParityThresholdShedder
-from strategies.shedding.threshold_rule import ThresholdSettings
+from strategies.shedding.threshold.parity import ParityThresholdShedder
+from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from cli.broker_conf.keys import KEYS
-from strategies.throttling.limiters import LIMITERS
-from strategies.throttling.rates import DispatchRate, PublishRate
-from strategies.throttling.token_bucket import SECOND_NS
+from rebalancer.settings.broker_conf.keys import KEYS
+from strategies.dispatch_limits.limiters import LIMITERS
+from strategies.dispatch_limits.rates import DispatchRate, PublishRate
+from strategies.dispatch_limits.token_bucket import SECOND_NS
 from tests.unit.strategies_page import PAGE, example
 
 

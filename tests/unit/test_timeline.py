@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simulation.loop import EngineDecider, closed_loop
-from simulation.skewed import skewed_cluster
-from simulation.timeline import Membership, Move, Timeline
-from simulation.tracing import Measured, Tracer
+from rebalancer.simulation.loop import EngineDecider, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.timeline import Membership, Move, Timeline
+from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError
 from strategies.model import Outcome, Round, Spread

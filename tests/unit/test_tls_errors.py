@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ssl
 
-from sinks.pulsar_settings import PulsarSettings
-from sinks.tls_errors import tls_obstacle
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.tls_errors import tls_obstacle
 
 
 def test_a_chain_of_causes_that_is_a_circle_has_an_end() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from strategies.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
 from strategies.errors import ContractError
 from strategies.settings import Mode
-from strategies.throttling.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
 from tests.unit.dispatcher import Dispatcher, dispatcher
 
 TEN = BucketRate(10)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topic_uri import TopicUri, file_topic_uri, parse_topic
+from sinks.topics.uri import TopicUri, file_topic_uri, parse_topic
 from strategies.errors import SettingsError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topic_uri import file_topic_uri
-from sinks.topics import Consumer, open_consumer, open_publisher
+from sinks.topics.access import Consumer, open_consumer, open_publisher
+from sinks.topics.uri import file_topic_uri
 from strategies.errors import SinkError
 
 

@@ -10,7 +10,7 @@ import pytest
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
 from strategies.settings import Mode
-from strategies.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 from tests.unit.shedding_builders import ns
 
 BOTH: list[Mode] = ["parity", "fixed"]

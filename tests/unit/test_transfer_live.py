@@ -10,7 +10,7 @@ import pytest
 from strategies.model import BrokerLoad, ClusterView, Memory, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
-from strategies.shedding.transfer_rule import TransferSettings
+from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
 
 X1 = (

@@ -7,9 +7,9 @@ from math import nan
 
 import pytest
 
-from strategies.shedding.transfer import judge
-from strategies.shedding.transfer_parity import judge_as_java
-from strategies.shedding.transfer_rule import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict, transferable
+from strategies.shedding.transfer.fixed import judge
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict, transferable
 from tests.unit.shedding_builders import MIB, ns
 
 DEFAULT = TransferSettings()

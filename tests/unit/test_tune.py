@@ -9,12 +9,12 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from cli.backtest.run import Answer, Job
-from cli.commands.tune import sentence
-from cli.settings.load import load
-from cli.tune.search import Found, search
-from cli.tune.space import SPACE, size, trials
-from simulation.timeline import Move, Timeline
+from rebalancer.analysis.backtest.run import Answer, Job
+from rebalancer.analysis.tune.search import Found, search
+from rebalancer.analysis.tune.space import SPACE, size, trials
+from rebalancer.cli.commands.tune import sentence
+from rebalancer.settings.load import load
+from rebalancer.simulation.timeline import Move, Timeline
 from strategies.shedding.registry import SHEDDERS
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from math import nan
 import pytest
 
 from strategies.model import BrokerLoad, Shedding
-from strategies.shedding.uniform import UniformLoadShedder
-from strategies.shedding.uniform_parity import ParityUniformLoadShedder
-from strategies.shedding.uniform_rule import UniformSettings
+from strategies.shedding.uniform.fixed import UniformLoadShedder
+from strategies.shedding.uniform.parity import ParityUniformLoadShedder
+from strategies.shedding.uniform.settings import UniformSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, broker, bundles, codes, ns, picked, play, skip_of, talking, view
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sinks.kafka_settings import KafkaSettings
-from sinks.outage import Outage
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import file_topic_uri
-from sinks.topics import TopicAccess
-from sinks.watch import watched
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import TopicAccess
+from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.outage import Outage
+from sinks.topics.uri import file_topic_uri
+from sinks.topics.watch import watched
 from tests.waiting import eventually
 
 

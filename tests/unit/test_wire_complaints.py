@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sinks.wire import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
+from sinks.wire.codec import cluster_of, decode, decode_command, decode_outcome, decode_rejected, decode_round
 from strategies.errors import WireError
 from tests.illegal_records import CODES, MAKERS, UNDECODABLE, Illegal, Maker, illegal_lines, illegal_records, oversized
 from tests.telemetry_lines import broker_load, bundle, changed, load_report, one_of_each, outcome, sweep, top_bundles, without

@@ -8,24 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sinks.limits import WireLimits
-from sinks.origin import pack_origin
-from sinks.position import Position
-from sinks.recording import open_recording
-from sinks.wire import cluster_of, decode
+from sinks.recordings.json_lines import open_recording
+from sinks.wire.codec import cluster_of, decode
+from sinks.wire.limits import WireLimits
+from sinks.wire.origin import pack_origin
+from sinks.wire.position import Position
 from strategies.errors import WireError
-from strategies.model import (
-    LoadReport,
-    Note,
-    Outcome,
-    OutcomeReport,
-    Policies,
-    Resource,
-    Sweep,
-    TelemetryRecord,
-    Tombstone,
-    Traffic,
-)
+from strategies.model import LoadReport, Note, Outcome, OutcomeReport, Policies, Resource, Sweep, TelemetryRecord, Tombstone, Traffic
 from strategies.usage import percent
 from tests.telemetry_lines import (
     T0,

@@ -11,10 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.origin import Origin, origin_size, pack_origin, unpack_origin
-from sinks.outputs import OutputRow, event_row, rejected_row
-from sinks.position import Position
-from sinks.wire import (
+from sinks.wire.codec import (
     decode,
     decode_command,
     decode_outcome,
@@ -26,6 +23,9 @@ from sinks.wire import (
     encode_rejected,
     encode_round,
 )
+from sinks.wire.origin import Origin, origin_size, pack_origin, unpack_origin
+from sinks.wire.outputs import OutputRow, event_row, rejected_row
+from sinks.wire.position import Position
 from strategies.errors import ContractError, WireError
 from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip, Spread
 from tests.telemetry_lines import T0, bundle

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire import decode
+from sinks.wire.codec import decode
 from strategies.errors import WireError
 from strategies.model import Policies
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records

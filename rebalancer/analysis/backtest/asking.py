@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sinks.columnar_reading import figures_of
-from strategies.bundle_loads import Bools, Floats, Ints
+from sinks.recordings.columnar_reading import figures_of
+from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.engine import EngineSettings, placement_of, rules_of
 from strategies.model import BrokerMemory, Memory, Skip
 from strategies.round import judge

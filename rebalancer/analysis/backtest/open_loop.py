@@ -15,12 +15,12 @@ from itertools import groupby
 
 import numpy as np
 
-from cli.backtest.asking import Asking, Rounds, Standing
-from cli.backtest.segments import SWEEP, Known, Regular, regular_rounds
-from sinks.columnar_reading import Block, Column, counts_of
-from strategies.averages import BundleHistory, unpack_history
-from strategies.averages_in_bulk import BulkAverages
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.analysis.backtest.asking import Asking, Rounds, Standing
+from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
+from sinks.recordings.columnar_reading import Block, Column, counts_of
+from strategies.averages.bundle_averages import BundleHistory, unpack_history
+from strategies.averages.in_bulk import BulkAverages
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
 from strategies.model import BrokerMemory, Event, Figures, Memory, Skip

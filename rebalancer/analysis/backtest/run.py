@@ -12,16 +12,16 @@ from typing import Literal
 
 import numpy as np
 
-from cli.backtest.open_loop import OpenLoop, Quiet
-from cli.backtest.reassigned import Reassigned
-from cli.goal import Goal, goal_of
-from cli.report.settings import told_settings
-from cli.settings.load import Settings
-from simulation.timeline import Timeline
-from simulation.tracing import Measured, Tracer
-from sinks.columnar import KINDS
-from sinks.columnar_reading import Block, read_blocks
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
+from rebalancer.analysis.backtest.reassigned import Reassigned
+from rebalancer.analysis.goal import Goal, goal_of
+from rebalancer.analysis.report.settings import told_settings
+from rebalancer.settings.load import Settings
+from rebalancer.simulation.timeline import Timeline
+from rebalancer.simulation.tracing import Measured, Tracer
+from sinks.recordings.columnar import KINDS
+from sinks.recordings.columnar_reading import Block, read_blocks
+from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.engine import placement_of
 from strategies.estimate import spread
 from strategies.model import Command, Event, Rejection, Round, Skip

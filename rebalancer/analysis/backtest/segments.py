@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cli.backtest.asking import leading
-from sinks.columnar import KINDS
-from sinks.columnar_reading import Block
-from strategies.bundle_loads import Bools, Ints
+from rebalancer.analysis.backtest.asking import leading
+from sinks.recordings.columnar import KINDS
+from sinks.recordings.columnar_reading import Block
+from strategies.bundles.bundle_loads import Bools, Ints
 from strategies.engine import EngineSettings
 from strategies.model import Sweep
 

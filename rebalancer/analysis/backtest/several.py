@@ -8,8 +8,8 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from cli.backtest.run import Answer, Job, run_together
-from cli.processes import run_each
+from rebalancer.analysis.backtest.run import Answer, Job, run_together
+from rebalancer.analysis.processes import run_each
 
 T = TypeVar("T")
 #: So many runs share a process at most: reading takes longer than any of them, but every one of a month keeps 300 MiB.

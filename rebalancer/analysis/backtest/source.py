@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.recording import converted
-from sinks.columnar import ENDING
-from sinks.limits import WireLimits
+from sinks.recordings.columnar import ENDING
+from sinks.recordings.recorder import converted
+from sinks.wire.limits import WireLimits
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from cli.explain.history import History
+from rebalancer.analysis.explain.history import History
 from strategies.model import Command, Outcome
 
 #: A real verdict tells more than a refusal to repeat it, and a dry run tells least.

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from cli.recording import topic_records
-from cli.replay.plain import of_recording
-from sinks.readable import Placed, Skipped, readable
-from sinks.segments import segments
-from sinks.topic_uri import file_topic_uri, parse_topic
-from sinks.topics import NO_SECURITY, TopicAccess, TopicRecord
-from sinks.wire import decode_command, decode_outcome, decode_round
+from rebalancer.analysis.replay.plain import of_recording
+from sinks.recordings.recorder import topic_records
+from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
+from sinks.topics.files.segments import segments
+from sinks.topics.readable import Placed, Skipped, readable
+from sinks.topics.uri import file_topic_uri, parse_topic
+from sinks.wire.codec import decode_command, decode_outcome, decode_round
 from strategies.errors import SettingsError, SinkError
 from strategies.model import Command, Outcome, Round
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cli.explain.answers import telling
-from sinks.readable import Placed
-from sinks.wire import decode
+from rebalancer.analysis.explain.answers import telling
+from sinks.topics.readable import Placed
+from sinks.wire.codec import decode
 from strategies.errors import WireError
 from strategies.model import Outcome, OutcomeReport
 

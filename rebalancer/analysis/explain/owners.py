@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sinks.wire import decode
+from sinks.wire.codec import decode
 from strategies.errors import WireError
 from strategies.model import LoadReport, Note
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from cli.explain.answers import in_short, verdict_counts, verdict_words, why_missing
-from cli.explain.history import History
-from cli.explain.subject import Subject
+from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
+from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.subject import Subject
 from strategies.describe import describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 

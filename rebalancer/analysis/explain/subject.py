@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from cli.explain.history import History
+from rebalancer.analysis.explain.history import History
+from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 from strategies.filters.contract import namespace_of
-from strategies.splitting.hashing import parse_bundle, topic_hash
 
 Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]

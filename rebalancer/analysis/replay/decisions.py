@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinks.encoding import encode_outcome
-from sinks.outputs import OutputRow
-from sinks.position import Position
-from sinks.readable import place
-from sinks.wire import decode_command, decode_rejected, decode_round
+from sinks.topics.readable import place
+from sinks.wire.codec import decode_command, decode_rejected, decode_round
+from sinks.wire.encoding import encode_outcome
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.describe import describe_command, describe_round
 from strategies.model import Outcome, Round
 

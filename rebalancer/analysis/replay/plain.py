@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sinks.limits import WireLimits
-from sinks.outputs import OutputRow
 from sinks.plain_loop import PlainLoop
-from sinks.position import Position
-from sinks.readable import Placed
-from sinks.recording import open_recording
+from sinks.recordings.json_lines import open_recording
+from sinks.topics.readable import Placed
+from sinks.wire.limits import WireLimits
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 
 

@@ -12,17 +12,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.stopping import stopping
-from sinks.file_topic import FileTopicReader, FileTopicWriter
-from sinks.limits import WireLimits
-from sinks.origin import Origin
-from sinks.outputs import OutputRow
-from sinks.position import Position
-from sinks.raw import SourceSettings
-from sinks.readable import Placed
-from sinks.signing import SigningSettings
-from sinks.topic_uri import file_topic_uri
-from sinks.wire import cluster_of, decode_rejected, encode_rejected
+from sinks.stopping import stopping
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
+from sinks.topics.readable import Placed
+from sinks.topics.uri import file_topic_uri
+from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
+from sinks.wire.limits import WireLimits
+from sinks.wire.origin import Origin
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
+from sinks.wire.raw import SourceSettings
+from sinks.wire.signing import SigningSettings
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from streaming.settings import JobSettings, Topics

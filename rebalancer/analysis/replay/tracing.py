@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from cli.goal import goal_of
-from cli.replay.decisions import Decisions
-from cli.report.settings import told_settings
-from cli.settings.load import Settings
-from simulation.timeline import Timeline
-from simulation.tracing import Tracer
-from sinks.wire import decode_command, decode_round
+from rebalancer.analysis.goal import goal_of
+from rebalancer.analysis.replay.decisions import Decisions
+from rebalancer.analysis.report.settings import told_settings
+from rebalancer.settings.load import Settings
+from rebalancer.simulation.timeline import Timeline
+from rebalancer.simulation.tracing import Tracer
+from sinks.wire.codec import decode_command, decode_round
 from strategies.engine import placement_of
 from strategies.model import Command, Outcome
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cli.report.summary import Summary
-from cli.report.thinning import bin_edges, counts, extremes, peaks
-from cli.report.wording import data_rate, figure, number, share
-from simulation.timeline import Move, Timeline
-from strategies.bundle_loads import Floats, Ints
+from rebalancer.analysis.report.summary import Summary
+from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
+from rebalancer.analysis.report.wording import data_rate, figure, number, share
+from rebalancer.simulation.timeline import Move, Timeline
+from strategies.bundles.bundle_loads import Floats, Ints
 
 #: Above so many brokers, lines cannot be told apart: a heat map shows them instead.
 MOST_LINES = 12

@@ -11,11 +11,11 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from cli.report.figures import comparison, run_figures
-from cli.report.summary import Summary
-from cli.report.target import NO_PLOTLY
-from cli.report.verdict import Step, Verdict, judge
-from simulation.timeline import Timeline
+from rebalancer.analysis.report.figures import comparison, run_figures
+from rebalancer.analysis.report.summary import Summary
+from rebalancer.analysis.report.target import NO_PLOTLY
+from rebalancer.analysis.report.verdict import Step, Verdict, judge
+from rebalancer.simulation.timeline import Timeline
 from strategies.errors import SettingsError
 
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
@@ -102,7 +102,7 @@ def _as_script(data: object) -> str:
 
 
 def _own(name: str) -> str:
-    return files("cli.report").joinpath(name).read_text("utf-8")
+    return files("rebalancer.analysis.report").joinpath(name).read_text("utf-8")
 
 
 def _plotly() -> str:

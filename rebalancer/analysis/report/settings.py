@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cli.settings.load import Settings
+from rebalancer.settings.load import Settings
 from strategies.engine import placement_of
 from strategies.model import Scalar
 

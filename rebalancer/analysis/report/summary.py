@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from simulation.metrics import churn
-from simulation.timeline import Move, Timeline
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.metrics import churn
+from rebalancer.simulation.timeline import Move, Timeline
+from strategies.bundles.bundle_loads import Floats
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from cli.report.summary import Summary
-from cli.report.wording import data_rate, duration, figure, number, points, share
+from rebalancer.analysis.report.summary import Summary
+from rebalancer.analysis.report.wording import data_rate, duration, figure, number, points, share
 
 #: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader;
 #: `unsure`: too little data for either.

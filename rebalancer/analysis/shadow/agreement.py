@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from cli.explain.history import History
-from cli.shadow.ownership import Moved
-from cli.shadow.window import Window
+from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.shadow.ownership import Moved
+from rebalancer.analysis.shadow.window import Window
 from strategies.model import Command, Round
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.wire import decode
+from sinks.wire.codec import decode
+from strategies.bundles.system_bundles import is_system_bundle
 from strategies.model import LoadReport, Note, OutcomeReport, Sweep, TelemetryRecord
-from strategies.system_bundles import is_system_bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cli.shadow.ownership import Moved
-from cli.shadow.traffic import TrafficWatch
+from rebalancer.analysis.shadow.ownership import Moved
+from rebalancer.analysis.shadow.traffic import TrafficWatch
 from strategies.model import Round
 
 #: How long before a move figures are looked at: brokers report once a minute.

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.goal import goal_of
-from cli.settings.leaves import all_leaves
-from cli.settings.load import Settings, resolved
-from cli.settings.sources import Assignment, flattened, from_flags, parse
-from simulation.running import Task
-from simulation.scenarios import shelf
-from simulation.scenarios.form import Scenario
+from rebalancer.analysis.goal import goal_of
+from rebalancer.settings.leaves import all_leaves
+from rebalancer.settings.load import Settings, resolved
+from rebalancer.settings.sources import Assignment, flattened, from_flags, parse
+from rebalancer.simulation.run import Task
+from rebalancer.simulation.scenarios import catalog
+from rebalancer.simulation.scenarios.schema import Scenario
 from strategies.engine import placement_of
 from strategies.errors import SettingsError
 
@@ -54,7 +54,7 @@ class Wish:
 
     def task(self) -> Task:
         """What is to be run. Raises SettingsError with every complaint about scenario or settings."""
-        named = shelf.load(self.scenario, self.changes)
+        named = catalog.load(self.scenario, self.changes)
         settings = self.settings(named.scenario)
         goal = goal_of(settings.engine)
         shown = {entry.leaf.path: entry.value for entry in settings.entries if entry.kind != "default"}

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from cli.processes import run_each
-from cli.simulate.wishes import Wish
-from simulation.metrics.figures import Figures
-from simulation.running import run
-from simulation.timeline import Timeline
+from rebalancer.analysis.processes import run_each
+from rebalancer.analysis.simulate.run_requests import Wish
+from rebalancer.simulation.metrics.figures import Figures
+from rebalancer.simulation.run import run
+from rebalancer.simulation.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

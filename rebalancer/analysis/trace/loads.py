@@ -13,14 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from sinks.columnar import FIGURES, KINDS
-from sinks.columnar_reading import Block, counts_of
-from strategies.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
+from sinks.recordings.columnar import FIGURES, KINDS
+from sinks.recordings.columnar_reading import Block, counts_of
+from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
+from strategies.bundles.system_bundles import is_system_bundle
 from strategies.clock import Clock, Verdict, judge
 from strategies.filters.contract import namespace_of
 from strategies.model import Sweep, Tombstone
 from strategies.settings import RoundSettings
-from strategies.system_bundles import is_system_bundle
 
 Per = Literal["cluster", "namespace"]
 #: The load of everything together, as brokers report it; Pulsar's own bundles are in it and in no namespace.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cli.trace.loads import EVERYTHING, Load
-from simulation.model import MIB
+from rebalancer.analysis.trace.loads import EVERYTHING, Load
+from rebalancer.simulation.model import MIB
 from strategies.errors import SinkError
 
 

@@ -12,10 +12,10 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from cli.backtest.run import Answer, Job
-from cli.report.summary import Summary
-from cli.settings.load import Settings
-from simulation.timeline import Timeline
+from rebalancer.analysis.backtest.run import Answer, Job
+from rebalancer.analysis.report.summary import Summary
+from rebalancer.settings.load import Settings
+from rebalancer.simulation.timeline import Timeline
 
 #: Less than this difference between two spreads, in points, is none.
 _ALIKE = 0.05

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cli.log_lines import Level, Line
-from sinks.collecting import Pass, Report
-from sinks.pulsar_admin import PulsarAdmin
+from rebalancer.cli.log_lines import Level, Line
+from sinks.collector.broker_poll import Pass, Report
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
 
 #: Pulsar writes a load report at least this often, unless loadBalancerReportUpdateMaxIntervalMinutes says otherwise.

@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from cli.collect.changes import Changes, standstill_ms
-from cli.collect.source import Source, opened
-from cli.log_lines import Line, Say
-from sinks.collector import Told
-from sinks.collector_settings import CollectorSettings
-from sinks.known_brokers import KnownBrokers
-from sinks.outage import Outage
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topics import Publisher
+from rebalancer.cli.collect.changes import Changes, standstill_ms
+from rebalancer.cli.log_lines import Line, Say
+from sinks.collector.collector import Told
+from sinks.collector.settings import CollectorSettings
+from sinks.collector.source import Source, opened
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.access import Publisher
+from sinks.topics.outage import Outage
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]
 
 
 class Stop(Protocol):
-    """`cli.stopping.Stop`."""
+    """`sinks.stopping.Stop`."""
 
     def is_set(self) -> bool: ...
     def set(self) -> None: ...

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from cli import console
-from sinks.collecting import Pass, Report
-from sinks.encoding_telemetry import encode_report
-from sinks.wire import decode
+from rebalancer.cli import console
+from sinks.collector.broker_poll import Pass, Report
+from sinks.collector.encoding_telemetry import encode_report
+from sinks.wire.codec import decode
 from strategies.errors import WireError
 from strategies.model import LoadReport
 from strategies.settings import Weights

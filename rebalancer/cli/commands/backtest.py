@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli import console, exits, options
-from cli.recording import check_use
-from cli.report.target import check_target
+from rebalancer.analysis.report.target import check_target
+from rebalancer.cli import console, exits, options
+from sinks.recordings.recorder import check_use
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
-    from cli.backtest.run import Answer, Job, Loop
-    from cli.settings.load import Settings
+    from rebalancer.analysis.backtest.run import Answer, Job, Loop
+    from rebalancer.settings.load import Settings
 
 app = typer.Typer()
 
@@ -53,9 +53,9 @@ def backtest(
     A table has one line per run and cluster: how even the brokers were, and how much was moved for it. Large recordings are read many times
     faster after `rebalancer convert`.
     """
-    from cli.backtest.run import Job
-    from cli.backtest.several import run_all
-    from cli.backtest.source import columnar
+    from rebalancer.analysis.backtest.run import Job
+    from rebalancer.analysis.backtest.several import run_all
+    from rebalancer.analysis.backtest.source import columnar
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -101,8 +101,8 @@ def _tries(
 
 
 def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[Answer], as_json: bool) -> None:
-    from cli.report.figures import comparison
-    from cli.report.summary import Summary
+    from rebalancer.analysis.report.figures import comparison
+    from rebalancer.analysis.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]
     if as_json:
@@ -131,7 +131,7 @@ def _check_rounds(recording: Path, answers: Sequence[Answer]) -> None:
 
 
 def _as_json(job: Job, answer: Answer) -> dict[str, Any]:
-    from cli.report.summary import Summary
+    from rebalancer.analysis.report.summary import Summary
 
     return {
         "title": job.title,
@@ -149,7 +149,7 @@ def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[Answer]) -> None:
-    from cli.report.page import render, write_page
+    from rebalancer.analysis.report.page import render, write_page
 
     runs = [line for answer in answers for line in answer.timelines]
     write_page(html, render(runs, title=f"Back-test of {recording.name}", made_by=f"rebalancer backtest {recording.name}"))

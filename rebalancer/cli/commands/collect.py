@@ -8,20 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import console, exits, options
-from cli.collect.several import collect_all, opened_line
-from cli.collect.source import look, opened
-from cli.collect.table import as_json as fields_of
-from cli.collect.table import as_table, seen
-from cli.log_lines import Line, Log
-from cli.settings.load import Settings
-from cli.stopping import Stop, stopping
-from sinks.collector_settings import collector_folder
-from sinks.known_brokers import KnownBrokers
-from sinks.outage import Outage
-from sinks.pulsar_settings import PulsarSettings, admin_urls
-from sinks.topics import open_publisher
-from sinks.watch import watched
+from rebalancer.cli import console, exits, options
+from rebalancer.cli.collect.several import collect_all, opened_line
+from rebalancer.cli.collect.table import as_json as fields_of
+from rebalancer.cli.collect.table import as_table, seen
+from rebalancer.cli.log_lines import Line, Log
+from rebalancer.settings.load import Settings
+from sinks.collector.settings import collector_folder
+from sinks.collector.source import look, opened
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls
+from sinks.stopping import Stop, stopping
+from sinks.topics.access import open_publisher
+from sinks.topics.outage import Outage
+from sinks.topics.watch import watched
 from strategies.errors import RebalancerError
 
 app = typer.Typer()

@@ -12,11 +12,11 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from cli import console, options
-from cli.settings.complaints import shown
-from cli.settings.leaves import all_leaves
-from cli.settings.load import Entry, load
-from cli.settings.tree import json_schema
+from rebalancer.cli import console, options
+from rebalancer.settings.complaints import shown
+from rebalancer.settings.leaves import all_leaves
+from rebalancer.settings.load import Entry, load
+from rebalancer.settings.tree import json_schema
 
 #: Columns from which on the table is readable.
 _WIDE = 100
@@ -69,8 +69,8 @@ def from_broker_conf(
 
     A key that has no effect here is named on standard error, with its line. Exit code 2 when a value cannot be used.
     """
-    from cli.broker_conf import show as shown_as
-    from cli.broker_conf.convert import convert, refuse_nothing
+    from rebalancer.settings.broker_conf import show as shown_as
+    from rebalancer.settings.broker_conf.convert import convert, refuse_nothing
 
     conversion = convert(file)
     refuse_nothing(file, conversion)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli import options
+from rebalancer.cli import options
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -26,7 +26,7 @@ def conformance(
 
     Exit code 5 when a case differs, 2 when the file cannot be compared.
     """
-    from cli.conformance.run import list_suites, run
+    from rebalancer.cli.tables.conformance import list_suites, run
 
     if file is None and not listed:
         raise typer.BadParameter("name a file with decision vectors, or --list for what can be compared", param_hint="FILE")

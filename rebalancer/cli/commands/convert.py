@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli import console, options
-from cli.recording import converted
-from sinks.columnar import ENDING
+from rebalancer.cli import console, options
+from sinks.recordings.columnar import ENDING
+from sinks.recordings.recorder import converted
 
 app = typer.Typer()
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from cli import console, exits, options
+from rebalancer.cli import console, exits, options
 
 app = typer.Typer()
 #: Settings that have a line of their own in what the demo tells.
@@ -64,13 +64,13 @@ def demo(
     A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
     Exit code 0: the spread fell below what the strategy wants; 3: it did not.
     """
-    from cli.demo.picture import write_demo_report
-    from cli.demo.plan import TOPICS, OnKafka, Plan, prepare_folder, write_settings
-    from cli.demo.run import run_demo
-    from cli.demo.screen import open_screen
-    from cli.goal import goal_of
-    from cli.report.target import can_write, check_target
-    from cli.settings.load import load
+    from rebalancer.analysis.goal import goal_of
+    from rebalancer.analysis.report.target import can_write, check_target
+    from rebalancer.cli.demo.picture import write_demo_report
+    from rebalancer.cli.demo.plan import TOPICS, OnKafka, Plan, prepare_folder, write_settings
+    from rebalancer.cli.demo.run import run_demo
+    from rebalancer.cli.demo.screen import open_screen
+    from rebalancer.settings.load import load
 
     check_target(html)
     asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])

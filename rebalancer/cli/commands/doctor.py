@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cli import console, exits, options
-from cli.doctor import cluster, environment, executor, places, running, signing
-from cli.doctor.codecs import check_codecs
-from cli.doctor.epochs import check_epochs
-from cli.doctor.finding import Finding, ok
-from cli.settings.load import Settings
-from sinks.collector import wall_clock_ms
+from rebalancer.cli import console, exits, options
+from rebalancer.cli.doctor import cluster, environment, executor, places, running, signing
+from rebalancer.cli.doctor.codecs import check_codecs
+from rebalancer.cli.doctor.epochs import check_epochs
+from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.settings.load import Settings
+from sinks.collector.collector import wall_clock_ms
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings

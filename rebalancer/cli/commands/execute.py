@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from cli import exits, options
-from cli.execute.assembly import Assembled, assembled
-from cli.execute.lines import line, summary
-from cli.log_lines import Line, Log
-from cli.settings.load import Settings
-from cli.stopping import Stop, stopping
-from sinks.executor import Done, Executor, Stopped
-from sinks.outage import Outage
-from sinks.watch import watched
-from sinks.wire import encode_outcome
+from rebalancer.cli import exits, options
+from rebalancer.cli.execute.assembly import Assembled, assembled
+from rebalancer.cli.execute.lines import line, summary
+from rebalancer.cli.log_lines import Line, Log
+from rebalancer.settings.load import Settings
+from sinks.executor.executor import Done, Executor, Stopped
+from sinks.stopping import Stop, stopping
+from sinks.topics.outage import Outage
+from sinks.topics.watch import watched
+from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
 
 app = typer.Typer()

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import console, options
-from cli.explain.history import History, is_there, read_history, values_of, with_outcomes
-from cli.explain.owners import owners_in
-from cli.explain.sentences import broker_lines, bundle_lines, explain
-from cli.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
-from sinks.encoding import encode_command, encode_outcome, encode_round
-from sinks.topics import NO_SECURITY, TopicAccess
+from rebalancer.analysis.explain.history import History, is_there, read_history, values_of, with_outcomes
+from rebalancer.analysis.explain.owners import owners_in
+from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
+from rebalancer.analysis.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
+from rebalancer.cli import console, options
+from sinks.topics.access import NO_SECURITY, TopicAccess
+from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.errors import SinkError
 from strategies.model import Command, Round
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cli import console, options
-from sinks.jars import fetch as fetch_jars
-from sinks.jars import present
-from streaming.connector import connector_jars
+from rebalancer.cli import console, options
+from streaming.jars.connector import connector_jars
+from streaming.jars.download import fetch as fetch_jars
+from streaming.jars.download import present
 
 app = typer.Typer(no_args_is_help=True, help="Fetch the jars that Spark needs for Kafka topics.")
 

@@ -8,17 +8,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli import console, exits, options
-from cli.recording import ENDINGS, Patience
-from cli.recording import record as copy
-from cli.stopping import stopping
-from sinks.columnar import ENDING
-from sinks.outage import Outage
-from sinks.raw import SourceSettings
-from sinks.readable import Skipped
-from sinks.topic_uri import parse_topic
-from sinks.topics import open_reader
-from sinks.watch import watched
+from rebalancer.cli import console, exits, options
+from sinks.recordings.columnar import ENDING
+from sinks.recordings.recorder import ENDINGS, Patience
+from sinks.recordings.recorder import record as copy
+from sinks.stopping import stopping
+from sinks.topics.access import open_reader
+from sinks.topics.outage import Outage
+from sinks.topics.readable import Skipped
+from sinks.topics.uri import parse_topic
+from sinks.topics.watch import watched
+from sinks.wire.raw import SourceSettings
 
 app = typer.Typer()
 

@@ -11,17 +11,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli import console, exits, options
-from cli.goal import goal_of
-from cli.recording import as_line, check_use, topic_records
-from cli.replay import decisions, pipe, plain, report
-from cli.replay.outcomes import Passing
-from cli.report.target import check_target
-from cli.settings.load import Settings
-from sinks.outputs import OutputRow
-from sinks.position import Position
-from sinks.readable import Placed, Skipped, readable
-from sinks.wire import decode_rejected
+from rebalancer.analysis.explain.outcomes import Passing
+from rebalancer.analysis.goal import goal_of
+from rebalancer.analysis.replay import decisions, plain
+from rebalancer.analysis.report.target import check_target
+from rebalancer.cli import console, exits, options, pipe
+from rebalancer.cli.tables import replay as report
+from rebalancer.settings.load import Settings
+from sinks.recordings.recorder import as_line, check_use, topic_records
+from sinks.topics.readable import Placed, Skipped, readable
+from sinks.wire.codec import decode_rejected
+from sinks.wire.outputs import OutputRow
+from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.model import Outcome
 from streaming.settings import JobSettings
@@ -131,7 +132,7 @@ def _warn(skipped: Skipped) -> None:
 def _answers(records: Iterable[Placed], settings: Settings, engine: EngineKind) -> Iterator[list[OutputRow]]:
     if engine == "plain":
         return plain.decide(records, settings.engine, settings.job.wire)
-    from cli.replay import spark
+    from rebalancer.analysis.replay import spark
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
 
@@ -167,8 +168,8 @@ def _print_summary(replayed: _Replayed, as_json: bool) -> None:
 
 
 def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> dict[str, Path]:
-    from cli.replay.tracing import timelines
-    from cli.report.page import render, write_page
+    from rebalancer.analysis.replay.tracing import timelines
+    from rebalancer.analysis.report.page import render, write_page
 
     name = plain.topic_name(origin)
     write_page(html, render(timelines(made, settings, verdicts), title=f"Replay of {name}", made_by=f"rebalancer replay {name}"))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import exits, options
-from cli.log_lines import Line, Log
-from cli.settings.load import Settings
-from cli.stopping import Stop, stopping
+from rebalancer.cli import exits, options
+from rebalancer.cli.log_lines import Line, Log
+from rebalancer.settings.load import Settings
+from sinks.stopping import Stop, stopping
 
 if TYPE_CHECKING:
     from streaming.job import JobResult

@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from cli import console, options
-from cli.explain.history import History, read_history
-from cli.recording import topic_records
-from cli.replay import decisions, plain
-from cli.settings.load import Settings
-from cli.shadow import report
-from cli.shadow.agreement import compare
-from cli.shadow.ownership import Moved, OwnershipWatch
-from cli.shadow.people import by_people, to_and_fro
-from cli.shadow.traffic import TrafficWatch
-from cli.shadow.window import window
-from sinks.readable import Placed, Skipped, readable
-from sinks.topics import TopicRecord
-from sinks.wire import decode_command, decode_round
+from rebalancer.analysis.explain.history import History, read_history
+from rebalancer.analysis.replay import decisions, plain
+from rebalancer.analysis.shadow.agreement import compare
+from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
+from rebalancer.analysis.shadow.people import by_people, to_and_fro
+from rebalancer.analysis.shadow.traffic import TrafficWatch
+from rebalancer.analysis.shadow.window import window
+from rebalancer.cli import console, options
+from rebalancer.cli.tables import shadow as report
+from rebalancer.settings.load import Settings
+from sinks.recordings.recorder import topic_records
+from sinks.topics.access import TopicRecord
+from sinks.topics.readable import Placed, Skipped, readable
+from sinks.wire.codec import decode_command, decode_round
 from strategies.errors import SinkError
 
 app = typer.Typer()

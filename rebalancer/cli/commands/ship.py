@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli import console, options
-from streaming.shipping import python_name, write_environment
+from rebalancer.cli import console, options
+from streaming.cluster.shipping import python_name, write_environment
 
 app = typer.Typer()
 

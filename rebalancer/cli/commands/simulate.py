@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
-from cli import console, options
-from cli.report.target import check_target
-from cli.simulate import against, ratings, runs, tables
-from cli.simulate.wishes import checked, wishes
-from simulation.scenarios import shelf
+from rebalancer.analysis.report.target import check_target
+from rebalancer.analysis.simulate import runs
+from rebalancer.analysis.simulate.run_requests import checked, wishes
+from rebalancer.cli import console, options
+from rebalancer.cli.simulate import published_comparison, ratings, tables
+from rebalancer.simulation.scenarios import catalog
 
 app = typer.Typer()
 #: In place of a scenario: all published cards, compared with what was published; everything that comes with the project.
@@ -61,7 +62,7 @@ def simulate(
     check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
-    names = shelf.published() if compared else _names(scenarios)
+    names = catalog.published() if compared else _names(scenarios)
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
     wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
     checked([wish for wish in wished if wish.seed == first_seed])  # before the first run
@@ -81,11 +82,11 @@ def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
     for word in (PUBLISHED, ALL):
         if word in scenarios and len(scenarios) > 1:
             raise typer.BadParameter(f"{word} stands alone; leave out the others, or name single scenarios", param_hint="SCENARIO")
-    return shelf.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
+    return catalog.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
 
 
 def _write_page(made: Sequence[runs.Made], html: Path) -> None:
-    from cli.simulate import pages
+    from rebalancer.cli.simulate import pages
 
     pages.write(made, html)
     console.progress(f"written: {html}")
@@ -103,15 +104,15 @@ def _show(made: Sequence[runs.Made], as_json: bool) -> None:
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
-    compared = against.compare(made)
+    compared = published_comparison.compare(made)
     if as_json:
-        console.print_json("simulate-published", 1, {**against.as_json(compared), **tables.as_json(made)})
+        console.print_json("simulate-published", 1, {**published_comparison.as_json(compared), **tables.as_json(made)})
     else:
-        console.show(against.table(compared), against.verdict(compared))
+        console.show(published_comparison.table(compared), published_comparison.verdict(compared))
 
 
 def _list(as_json: bool) -> None:
-    named = [shelf.load(name) for name in shelf.names()]
+    named = [catalog.load(name) for name in catalog.names()]
     if as_json:
         found = [{"name": one.name, "title": one.scenario.title, "card": one.scenario.card, "story": one.story} for one in named]
         console.print_json("scenarios", 1, {"scenarios": found})

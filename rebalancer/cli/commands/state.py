@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import console, options
+from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from streaming.state import BrokerStateRow
+    from streaming.state.reader import BrokerStateRow
 
 app = typer.Typer()
 
@@ -34,7 +34,7 @@ def state(
     Reads the last committed micro-batch through Spark, which takes some seconds; the job may be running.
     """
     folder = checkpoint if checkpoint is not None else options.settings(config, overrides).job.checkpoint
-    from streaming.state import read_state
+    from streaming.state.reader import read_state
 
     rows = read_state(folder)
     if as_json:

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli import console, options
-from sinks.kafka_admin import TopicPlan, create_topic
-from sinks.kafka_settings import kafka_access
-from sinks.pulsar_topic_admin import create_pulsar_topic, keep_pulsar_topic
-from sinks.topic_uri import TopicUri, parse_topic
+from rebalancer.cli import console, options
+from sinks.topics.kafka.admin import TopicPlan, create_topic
+from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.pulsar.topic_admin import create_pulsar_topic, keep_pulsar_topic
+from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 

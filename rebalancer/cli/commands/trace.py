@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli import console, options
-from cli.recording import ENDINGS, check_use
+from rebalancer.cli import console, options
+from sinks.recordings.recorder import ENDINGS, check_use
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
-    from cli.trace.loads import Load, Loads, Reading
+    from rebalancer.analysis.trace.loads import Load, Loads, Reading
 
 app = typer.Typer()
 #: What a scenario takes as the name of a namespace, and a column of the file cannot break in two.
@@ -49,10 +49,10 @@ def trace(
         raise typer.BadParameter(f"{target} is a folder; name a file, for example {target / 'load.csv'}", param_hint="FILE")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
-    from cli.backtest.source import columnar
-    from cli.trace.loads import loads_of
-    from cli.trace.text import scenario_part, write_trace
-    from sinks.columnar_reading import read_blocks
+    from rebalancer.analysis.backtest.source import columnar
+    from rebalancer.analysis.trace.loads import loads_of
+    from rebalancer.analysis.trace.text import scenario_part, write_trace
+    from sinks.recordings.columnar_reading import read_blocks
 
     interval_ms = round(interval * 1000)
     interval = interval_ms / 1000
@@ -112,7 +112,7 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 
 
 def _as_json(target: Path, found: Loads, loads: Sequence[Load], interval: float) -> dict[str, object]:
-    from simulation.model import MIB
+    from rebalancer.simulation.model import MIB
 
     return {
         "file": str(target),

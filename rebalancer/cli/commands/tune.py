@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli import console, options
-from cli.report.target import check_target
+from rebalancer.analysis.report.target import check_target
+from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from cli.settings.load import Settings
-    from cli.tune.search import Cost, Found, Trial
+    from rebalancer.analysis.tune.search import Cost, Found, Trial
+    from rebalancer.settings.load import Settings
 
 app = typer.Typer()
 
@@ -38,10 +38,10 @@ def tune(
     Searches on the first part of the time and judges on the rest. The loop is closed: recorded loads of bundles go where the moves say (see
     `backtest`). Prints the sets that no other beats, and says whether one is better than the current settings, and on how much data.
     """
-    from cli.backtest.several import run_all
-    from cli.backtest.source import columnar
-    from cli.tune.search import search
-    from cli.tune.space import trials as drawn
+    from rebalancer.analysis.backtest.several import run_all
+    from rebalancer.analysis.backtest.source import columnar
+    from rebalancer.analysis.tune.search import search
+    from rebalancer.analysis.tune.space import trials as drawn
 
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
@@ -67,7 +67,7 @@ def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
 
 def _split(path: Path, training: float, recording: Path) -> int:
     """Where the test part begins, ms. `path`: the columnar form of the recording."""
-    from sinks.columnar_reading import read_blocks
+    from sinks.recordings.columnar_reading import read_blocks
     from strategies.errors import SinkError
 
     times = [(int(block.ts[block.ts > 0].min()), int(block.ts.max())) for block in read_blocks(path) if (block.ts > 0).any()]
@@ -79,8 +79,8 @@ def _split(path: Path, training: float, recording: Path) -> int:
 
 def sentence(found: Found) -> str:
     """Whether there is something better than the current settings, how much, and on how much data."""
-    from cli.report.verdict import FEW_ROUNDS
-    from cli.report.wording import duration, number, points
+    from rebalancer.analysis.report.verdict import FEW_ROUNDS
+    from rebalancer.analysis.report.wording import duration, number, points
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
@@ -138,8 +138,8 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _write_html(html: Path, recording: Path, found: Found) -> None:
-    from cli.report.page import render, write_page
-    from cli.report.verdict import FEW_ROUNDS, Step, Verdict
+    from rebalancer.analysis.report.page import render, write_page
+    from rebalancer.analysis.report.verdict import FEW_ROUNDS, Step, Verdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")

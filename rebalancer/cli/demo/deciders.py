@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from cli.demo.job import JobProcess
-from cli.demo.plan import Plan
-from cli.demo.topics import DemoTopics
-from simulation.loop import Answer, Decider
-from simulation.telemetry import Observation
+from rebalancer.cli.demo.job import JobProcess
+from rebalancer.cli.demo.plan import Plan
+from rebalancer.cli.demo.topics import DemoTopics
+from rebalancer.simulation.loop import Answer, Decider
+from rebalancer.simulation.telemetry import Observation
 from sinks.plain_loop import PlainLoop
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout

@@ -31,7 +31,7 @@ class JobProcess:
         self,
         settings_file: Path,
         log: Path,
-        command: tuple[str, ...] = (sys.executable, "-m", "cli.main", "run"),
+        command: tuple[str, ...] = (sys.executable, "-m", "rebalancer.cli.main", "run"),
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._command = (*_ending_with_parent(), *command, "--config", str(settings_file))

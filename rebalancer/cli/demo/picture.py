@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.demo.plan import BUNDLES
-from cli.demo.result import Result
-from cli.report.page import render, write_page
-from cli.report.settings import told_settings
-from cli.report.verdict import Step
-from cli.settings.load import Settings
-from simulation.skewed import skewed_cluster
-from simulation.timeline import Timeline
-from simulation.tracing import Measured, Tracer
+from rebalancer.analysis.report.page import render, write_page
+from rebalancer.analysis.report.settings import told_settings
+from rebalancer.analysis.report.verdict import Step
+from rebalancer.cli.demo.plan import BUNDLES
+from rebalancer.cli.demo.result import Result
+from rebalancer.settings.load import Settings
+from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.timeline import Timeline
+from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import placement_of
 
 

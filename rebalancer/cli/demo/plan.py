@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from sinks.kafka_settings import KafkaSettings
-from sinks.topic_uri import file_topic_uri
+from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.uri import file_topic_uri
 from strategies.errors import SettingsError
 from strategies.settings import Mode
 

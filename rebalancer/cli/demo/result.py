@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cli.demo.plan import TOPICS, Plan
-from cli.goal import Goal
-from simulation.loop import Step
+from rebalancer.analysis.goal import Goal
+from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.simulation.loop import Step
 
 #: The spread must stay below the threshold for this many rounds without a command before the demo ends early.
 QUIET_ROUNDS = 2

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from cli.demo.deciders import open_decider
-from cli.demo.plan import BUNDLES, Plan
-from cli.demo.result import Result, is_settled
-from cli.goal import Goal
-from simulation.loop import Step, closed_loop
-from simulation.skewed import skewed_cluster
+from rebalancer.analysis.goal import Goal
+from rebalancer.cli.demo.deciders import open_decider
+from rebalancer.cli.demo.plan import BUNDLES, Plan
+from rebalancer.cli.demo.result import Result, is_settled
+from rebalancer.simulation.loop import Step, closed_loop
+from rebalancer.simulation.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 
 

@@ -15,11 +15,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from cli.demo.plan import Plan
-from cli.demo.result import Result
-from cli.demo.story import closing, decided, extremes, introduction, reasons, short
-from cli.goal import Goal
-from simulation.loop import Step
+from rebalancer.analysis.goal import Goal
+from rebalancer.cli.demo.plan import Plan
+from rebalancer.cli.demo.result import Result
+from rebalancer.cli.demo.story import closing, decided, extremes, introduction, reasons, short
+from rebalancer.simulation.loop import Step
 
 _BAR_WIDTH = 20
 _INDENT = 7

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
-from cli.demo.plan import BROKERS, BUNDLES, Plan
-from cli.demo.result import Result, files
-from cli.goal import Goal
-from simulation.loop import Step
-from sinks.segments import segment_path
+from rebalancer.analysis.goal import Goal
+from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
+from rebalancer.cli.demo.result import Result, files
+from rebalancer.simulation.loop import Step
+from sinks.topics.files.segments import segment_path
 from strategies.model import Round
 
 #: What a file or folder of the run holds.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli.demo.plan import TOPICS, Plan
-from simulation.loop import Answer
-from simulation.telemetry import Observation, to_json
-from sinks.kafka_admin import TopicPlan, create_topic
-from sinks.kafka_settings import KafkaSettings, kafka_access
-from sinks.outputs import OutputRow
-from sinks.topic_uri import parse_topic
-from sinks.topics import TopicAccess, TopicRecord, open_publisher, open_reader
-from sinks.wire import decode_command, decode_round, encode_outcome
+from rebalancer.cli.demo.plan import TOPICS, Plan
+from rebalancer.simulation.loop import Answer
+from rebalancer.simulation.telemetry import Observation, to_json
+from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_reader
+from sinks.topics.kafka.admin import TopicPlan, create_topic
+from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.uri import parse_topic
+from sinks.wire.codec import decode_command, decode_round, encode_outcome
+from sinks.wire.outputs import OutputRow
 from strategies.model import Command, OutcomeReport, Round
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sinks.pulsar_admin import PulsarAdmin
+from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError, Unauthorized
 
 #: What `loadReportType` in a broker's load report says about the load manager that made it.

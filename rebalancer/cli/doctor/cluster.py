@@ -10,19 +10,19 @@ from dataclasses import replace
 from threading import Event
 from typing import TypeVar
 
-from cli.collect.source import Source, look, opened
-from cli.doctor.brokers import Broker, running_manager
-from cli.doctor.finding import Finding, ok
-from cli.doctor.freezes import check_freezes
-from cli.doctor.token import check_expiry
-from cli.doctor.what_runs import check_load_manager, check_shedder
-from cli.settings.load import Settings
-from sinks.broker_clock import broker_time_s
-from sinks.collector_settings import collector_folder
-from sinks.executor_settings import state_folder
-from sinks.known_brokers import KnownBrokers
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings, admin_urls
+from rebalancer.cli.doctor.brokers import Broker, running_manager
+from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.freezes import check_freezes
+from rebalancer.cli.doctor.token import check_expiry
+from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
+from rebalancer.settings.load import Settings
+from sinks.collector.settings import collector_folder
+from sinks.collector.source import Source, look, opened
+from sinks.executor.settings import state_folder
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.broker_clock import broker_time_s
+from sinks.pulsar_api.known_brokers import KnownBrokers
+from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
 from strategies.shedding.registry import entry_of

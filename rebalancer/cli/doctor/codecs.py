@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cli.doctor.finding import Finding, ok
-from sinks.kafka_codecs import PACKAGES, broken_codecs
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
 from streaming.settings import Topics, uses_kafka
 
 

@@ -16,10 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.finding import Finding, ok
 from strategies.errors import RebalancerError, SettingsError
+from streaming.cluster.shipping import archive_here, check_environment, python_name
 from streaming.settings import JobSettings
-from streaming.shipping import archive_here, check_environment, python_name
 
 OLDEST_JAVA = 17
 PYSPARK = "4.2"

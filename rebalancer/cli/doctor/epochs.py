@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cli.doctor.finding import Finding, ok
-from sinks.epochs import History, histories
-from sinks.readable import Skipped
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.topics.epochs import History, histories
+from sinks.topics.readable import Skipped
 from strategies.errors import RebalancerError
-from streaming.checkpoint import GUARD, checkpoint_folder, read_guard
+from streaming.checkpoint.guard import GUARD, checkpoint_folder, read_guard
 from streaming.settings import JobSettings
 
 _CHECK = "epochs"

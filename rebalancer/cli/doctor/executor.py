@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.doctor.finding import Finding, ok
-from cli.doctor.places import existing, writable
-from sinks.executor_settings import ExecutorSettings, pause_file, state_folder
-from sinks.journal import JournalInUse, unfinished_commands
+from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.places import existing, writable
+from sinks.executor.journal import JournalInUse, unfinished_commands
+from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from strategies.errors import RebalancerError, SettingsError
 
 _CHECK = "executor"

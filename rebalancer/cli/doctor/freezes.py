@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from cli.doctor.finding import Finding, ok
-from sinks.freezes import PATIENCE_MS, find_stuck, probing
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.freezes import PATIENCE_MS, find_stuck, probing
+from sinks.pulsar_api.settings import PulsarSettings
 
 
 def check_freezes(brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Finding:

@@ -8,16 +8,16 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from cli.doctor.finding import Finding, ok
-from sinks.kafka_admin import topic_facts
-from sinks.kafka_settings import kafka_access
-from sinks.pulsar_partition import PulsarLink
-from sinks.pulsar_topic_admin import PulsarTopicFacts, pulsar_topic_facts
-from sinks.segments import segments
-from sinks.topic_uri import TopicUri, parse_topic
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.topics.files.segments import segments
+from sinks.topics.kafka.admin import topic_facts
+from sinks.topics.kafka.settings import kafka_access
+from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
+from sinks.topics.uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError, SettingsError, SinkError
-from streaming.checkpoint import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
+from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
 from streaming.settings import JobSettings
 
 LITTLE_BYTES = 2**30

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.doctor.finding import Finding, Status, ok
-from cli.doctor.wording import age
-from sinks.epochs import RoundTold, newest_rounds
+from rebalancer.cli.doctor.finding import Finding, Status, ok
+from rebalancer.cli.doctor.wording import age
+from sinks.topics.epochs import RoundTold, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
-from streaming.checkpoint import GUARD, CheckpointInUse, Holder, checkpoint_folder, guard_of, guarded, holder, read_guard
+from streaming.checkpoint.guard import GUARD, CheckpointInUse, Holder, checkpoint_folder, guard_of, guarded, holder, read_guard
 from streaming.settings import JobSettings
 
 _CHECK = "job"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from cli.doctor.finding import Finding, ok
-from sinks.signing import Verdict, signing_key
-from sinks.topic_uri import parse_topic
-from sinks.topics import open_reader
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.topics.access import open_reader
+from sinks.topics.uri import parse_topic
+from sinks.wire.signing import Verdict, signing_key
 from strategies.errors import RebalancerError, SettingsError
 from streaming.settings import JobSettings
 

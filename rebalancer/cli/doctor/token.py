@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cli.doctor.finding import Finding, ok
-from cli.doctor.wording import age
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.wording import age
+from sinks.pulsar_api.settings import PulsarSettings
 from sinks.secret_file import read_secret
 from strategies.errors import SettingsError
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cli.doctor.brokers import Broker
-from cli.doctor.finding import Finding, ok
-from sinks.pulsar_settings import PulsarSettings
+from rebalancer.cli.doctor.brokers import Broker
+from rebalancer.cli.doctor.finding import Finding, ok
+from sinks.pulsar_api.settings import PulsarSettings
 
 _CHECK = "load manager"
 _SHEDDER = "loadBalancerLoadSheddingStrategy"

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from cli.settings.load import Settings
-from sinks.applying import Applier, Patience
-from sinks.executor import Done, Duty, Executor, ExecutorTopics
-from sinks.executor_settings import admission_rules, pause_file, state_folder
-from sinks.freezes import FreezeWatch, probing
-from sinks.journal import Journal
-from sinks.known_brokers import KnownBrokers, Say
-from sinks.pace import Pace
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.signing import signing_key
-from sinks.topics import Consumer, Publisher, open_consumer, open_publisher
+from rebalancer.settings.load import Settings
+from sinks.executor.applier import Applier, Patience
+from sinks.executor.executor import Done, Duty, Executor, ExecutorTopics
+from sinks.executor.journal import Journal
+from sinks.executor.rate_limiter import Pace
+from sinks.executor.settings import admission_rules, pause_file, state_folder
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.freezes import FreezeWatch, probing
+from sinks.pulsar_api.known_brokers import KnownBrokers, Say
+from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
+from sinks.wire.signing import signing_key
 
 #: Records that a broker sends ahead.
 _AHEAD = 16

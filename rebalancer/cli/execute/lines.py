@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cli.log_lines import Line
-from sinks.executor import Done
+from rebalancer.cli.log_lines import Line
+from sinks.executor.executor import Done
 
 _WIDEST_STATUS = len("already-done")
 

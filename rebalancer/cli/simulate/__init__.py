@@ -1,1 +1,1 @@
-"""What `rebalancer simulate` does: which runs are wished for, how they are made in parallel, how they are shown."""
+"""What `rebalancer simulate` shows: tables, comparisons with published results, and the report page."""

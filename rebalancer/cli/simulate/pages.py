@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli.report.page import Several, Sheet, render, write_page
-from cli.report.verdict import Step, Verdict
-from cli.simulate import ratings
-from cli.simulate.runs import Made
-from cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
-from simulation.scenarios import shelf
-from simulation.timeline import Timeline
+from rebalancer.analysis.report.page import Several, Sheet, render, write_page
+from rebalancer.analysis.report.verdict import Step, Verdict
+from rebalancer.analysis.simulate.runs import Made
+from rebalancer.cli.simulate import ratings
+from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
+from rebalancer.simulation.scenarios import catalog
+from rebalancer.simulation.timeline import Timeline
 
 
 def write(made: Sequence[Made], file: Path) -> None:
@@ -21,7 +21,7 @@ def write(made: Sequence[Made], file: Path) -> None:
     kept = [(one, one.timeline) for group in grouped(made).values() for one in group if one.timeline is not None]
     names = list(dict.fromkeys(one.scenario for one, _ in kept))
     if len(names) == 1:
-        title = shelf.load(kept[0][0].wish.scenario).scenario.title
+        title = catalog.load(kept[0][0].wish.scenario).scenario.title
         alone = len(kept) == 1
         write_page(
             file,

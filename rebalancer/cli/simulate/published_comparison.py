@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from cli import console
-from cli.simulate.runs import Made
-from cli.simulate.tables import grouped, median, shown
-from simulation.scenarios import shelf
-from simulation.scenarios.form import Published
+from rebalancer.analysis.simulate.runs import Made
+from rebalancer.cli import console
+from rebalancer.cli.simulate.tables import grouped, median, shown
+from rebalancer.simulation.scenarios import catalog
+from rebalancer.simulation.scenarios.schema import Published
 
 #: A published run is one draw: it is reproduced when it lies between these percentiles of the seeds.
 INSIDE = (5.0, 95.0)
@@ -47,7 +47,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
     """Every published figure of every card among the runs."""
     found: list[Compared] = []
     for (scenario, _), group in grouped(made).items():
-        card = shelf.load(group[0].wish.scenario).scenario
+        card = catalog.load(group[0].wish.scenario).scenario
         found += [
             Compared(card.card or scenario, scenario, one, tuple(getattr(run.figures, one.figure) for run in group))
             for one in card.published

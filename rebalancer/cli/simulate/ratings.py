@@ -8,11 +8,11 @@ from itertools import permutations
 from math import isfinite, nan
 from typing import Any, get_args
 
-from cli import console
-from cli.simulate.runs import Made
-from cli.simulate.tables import grouped, shown
-from simulation.scenarios import shelf
-from simulation.scenarios.form import Property
+from rebalancer.analysis.simulate.runs import Made
+from rebalancer.cli import console
+from rebalancer.cli.simulate.tables import grouped, shown
+from rebalancer.simulation.scenarios import catalog
+from rebalancer.simulation.scenarios.schema import Property
 
 #: Property → the figure it is measured by (less is better), and what that is.
 MEASURES: Mapping[Property, tuple[str, str]] = {
@@ -48,7 +48,7 @@ def rated(made: Sequence[Made]) -> Rated | None:
     """None where fewer than two strategies ran in scenarios that say what they show."""
     shows: dict[Property, tuple[str, ...]] = {}
     for name, path in {one.scenario: one.wish.scenario for one in made}.items():
-        for rating in shelf.load(path).scenario.rates:
+        for rating in catalog.load(path).scenario.rates:
             shows[rating] = (*shows.get(rating, ()), name)
     groups = grouped(made)
     strategies = list(dict.fromkeys(label for _, label in groups))

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
-from cli import console
-from cli.simulate.runs import Made
+from rebalancer.analysis.simulate.runs import Made
+from rebalancer.cli import console
 
 #: Heading, figure, and whether the range over the seeds is worth its place.
 COLUMNS = (

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cli import console, exits
-from cli.conformance.comparing import Difference, differences
-from cli.conformance.suites import SUITES, Suite, suite_of
-from cli.conformance.vectors import Case, read_cases
+from rebalancer.cli import console, exits
+from rebalancer.conformance.comparing import Difference, differences
+from rebalancer.conformance.suites import SUITES, Suite, suite_of
+from rebalancer.conformance.vectors import Case, read_cases
 from strategies.errors import SettingsError
 
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cli.console import Sheet
-from cli.replay.decisions import ClusterSummary, Decisions
-from sinks.wire import decode_rejected
+from rebalancer.analysis.replay.decisions import ClusterSummary, Decisions
+from rebalancer.cli.console import Sheet
+from sinks.wire.codec import decode_rejected
 from strategies.engine import EngineSettings
 from strategies.model import Round
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from cli import console
-from cli.explain.sentences import formatted
-from cli.shadow.agreement import Agreement, Pair
-from cli.shadow.people import Wanderer
+from rebalancer.analysis.explain.sentences import formatted
+from rebalancer.analysis.shadow.agreement import Agreement, Pair
+from rebalancer.analysis.shadow.people import Wanderer
+from rebalancer.cli import console
 
 
 def sentence(agreement: Agreement) -> str:

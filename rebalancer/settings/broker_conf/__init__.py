@@ -1,1 +1,1 @@
-"""Reading a broker.conf of Pulsar: its syntax, the load-balancing keys it may hold, and what they mean in our settings."""
+"""Reading a broker.conf of Pulsar: its syntax, its load-balancing keys, and their equivalents in our settings."""

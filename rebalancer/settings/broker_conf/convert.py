@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from cli.broker_conf.keys import BANDWIDTH_WEIGHTS, KEYS, LOAD_MANAGER, SHEDDING, Key, Value, looks_like_ours
-from cli.broker_conf.properties import Property, read_properties
-from cli.broker_conf.values import class_names, converted, read
-from cli.settings.leaves import Leaf, all_leaves
-from cli.settings.load import resolved
-from cli.settings.sources import Assignment
+from rebalancer.settings.broker_conf.keys import BANDWIDTH_WEIGHTS, KEYS, LOAD_MANAGER, SHEDDING, Key, Value, looks_like_ours
+from rebalancer.settings.broker_conf.properties import Property, read_properties
+from rebalancer.settings.broker_conf.values import class_names, converted, read
+from rebalancer.settings.leaves import Leaf, all_leaves
+from rebalancer.settings.load import resolved
+from rebalancer.settings.sources import Assignment
 from strategies.errors import SettingsError
 
 _EXTENSIBLE = "ExtensibleLoadManagerImpl"

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cli.broker_conf.convert import Conversion, Outcome
+from rebalancer.settings.broker_conf.convert import Conversion, Outcome
 
 
 def as_toml(file: Path, conversion: Conversion) -> str:

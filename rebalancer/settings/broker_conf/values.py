@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, get_args, get_origin
 
-from cli.broker_conf.keys import LIMITER, PLACEMENT, SHEDDING, Key, Value
-from cli.settings.leaves import Leaf
+from rebalancer.settings.broker_conf.keys import LIMITER, PLACEMENT, SHEDDING, Key, Value
+from rebalancer.settings.leaves import Leaf
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS
 

@@ -10,7 +10,7 @@ from math import nan
 
 import numpy as np
 
-from strategies.bundle_loads import Floats, Ints
+from strategies.bundles.bundle_loads import Floats, Ints
 
 #: So many improving moves and swaps are tried at most.
 _STEPS = 400

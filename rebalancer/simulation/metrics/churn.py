@@ -9,7 +9,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from simulation.timeline import Move
+from rebalancer.simulation.timeline import Move
 
 _HOUR_MS = 3_600_000
 

@@ -8,12 +8,12 @@ from math import inf, isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
-from simulation.metrics import bounds, churn
-from simulation.metrics.overload import overload_minutes, overload_ratio
-from simulation.metrics.overshoot import over_placement, over_unloading
-from simulation.metrics.prediction import prediction_error
-from simulation.timeline import Timeline
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.metrics import bounds, churn
+from rebalancer.simulation.metrics.overload import overload_minutes, overload_ratio
+from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
+from rebalancer.simulation.metrics.prediction import prediction_error
+from rebalancer.simulation.timeline import Timeline
+from strategies.bundles.bundle_loads import Floats
 
 #: Balanced means: within the target for so many rounds in a row.
 STEADY_ROUNDS = 5

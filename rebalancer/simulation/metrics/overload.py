@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from simulation.timeline import Timeline
+from rebalancer.simulation.timeline import Timeline
 
 
 def overload_minutes(timeline: Timeline, onset: int, limit: float) -> float:

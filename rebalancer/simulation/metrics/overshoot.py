@@ -7,8 +7,8 @@ from math import fsum
 
 import numpy as np
 
-from simulation.timeline import Move, Timeline
-from strategies.bundle_loads import Floats
+from rebalancer.simulation.timeline import Move, Timeline
+from strategies.bundles.bundle_loads import Floats
 
 
 def over_unloading(timeline: Timeline, moves: Sequence[Move]) -> float:

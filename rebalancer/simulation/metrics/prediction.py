@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, nan
 
-from simulation.timeline import Move, Timeline
+from rebalancer.simulation.timeline import Move, Timeline
 
 #: The first figures after a move are wrong for one statistics period.
 SEEN_AFTER = 2

@@ -1,1 +1,1 @@
-"""Scenarios as text files: what may stand in one (`form`), and where they are found (`shelf`)."""
+"""Scenarios as text files: what a file may contain (`schema`), and where files are found (`catalog`)."""

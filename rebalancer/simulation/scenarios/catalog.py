@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simulation.scenarios.complaints import complaints
-from simulation.scenarios.form import Form, Parameters, Scenario
-from simulation.scenarios.traces import with_recorded
+from rebalancer.simulation.scenarios.complaints import complaints
+from rebalancer.simulation.scenarios.schema import Form, Parameters, Scenario
+from rebalancer.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
 SHELF = Path(__file__).parent

@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sinks.file_topic import FileTopicReader, TopicRecord
-from sinks.limits import DEFAULT_LIMITS, WireLimits
-from sinks.position import Position
-from sinks.segments import Offset, sync_folder
+from sinks.topics.files.segments import Offset, sync_folder
+from sinks.topics.files.topic import FileTopicReader, TopicRecord
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.position import Position
 from strategies.errors import SinkError
 
 _LOOK_EVERY_S = 0.02

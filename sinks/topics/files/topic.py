@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sinks.limits import DEFAULT_LIMITS, WireLimits
-from sinks.lines import split_lines
-from sinks.position import Position
-from sinks.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments, sync_folder
+from sinks.topics.files.lines import split_lines
+from sinks.topics.files.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments, sync_folder
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.position import Position
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]

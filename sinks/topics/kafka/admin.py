@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sinks.kafka_errors import kafka_errors
-from sinks.kafka_settings import KafkaAccess
-from sinks.topic_uri import TopicUri
+from sinks.topics.kafka.errors import kafka_errors
+from sinks.topics.kafka.settings import KafkaAccess
+from sinks.topics.uri import TopicUri
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from sinks.kafka_settings import LARGEST_REQUEST_BYTES
+from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES
 
 Decode = Callable[[Any, int], bytes]
 #: Most that a batch may hold once it is unpacked: as much as one request of ours. Reading it takes about three times as much memory.

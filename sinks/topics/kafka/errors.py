@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sinks.kafka_codecs import TOO_LARGE, UNREADABLE
-from sinks.topic_uri import TopicUri
+from sinks.topics.kafka.codecs import TOO_LARGE, UNREADABLE
+from sinks.topics.uri import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 NO_TOPIC = "there is no such topic; make it with: rebalancer topics create"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_pem, read_secret
-from sinks.start import start_complaints
+from sinks.topics.start_position import start_complaints
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from sinks.file_topic import TopicRecord
-from sinks.kafka_admin import missing_topics
-from sinks.kafka_codecs import UnreadBatch, bound_batches
-from sinks.kafka_errors import NO_TOPIC, kafka_errors
-from sinks.kafka_settings import LARGEST_REQUEST_BYTES, KafkaAccess
-from sinks.limits import WireLimits, clip
-from sinks.position import Position
-from sinks.raw import Around, SourceSettings, enveloped
-from sinks.topic_uri import TopicUri
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.kafka.admin import missing_topics
+from sinks.topics.kafka.codecs import UnreadBatch, bound_batches
+from sinks.topics.kafka.errors import NO_TOPIC, kafka_errors
+from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
+from sinks.topics.uri import TopicUri
+from sinks.wire.limits import WireLimits, clip
+from sinks.wire.position import Position
+from sinks.wire.raw import Around, SourceSettings, enveloped
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200

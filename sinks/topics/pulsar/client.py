@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sinks.pulsar_http import tls_context, token_header
-from sinks.pulsar_settings import PulsarSettings
-from sinks.tls_errors import speaks_tls, tls_obstacle
+from sinks.pulsar_api.http import tls_context, token_header
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.pulsar_api.tls_errors import speaks_tls, tls_obstacle
 from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from sinks.file_topic import TopicRecord
-from sinks.limits import DEFAULT_LIMITS, WireLimits, clip
-from sinks.position import Position
-from sinks.pulsar_client import open_client, pulsar_errors
-from sinks.pulsar_message import MessageId, id_of
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import TopicUri
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.client import open_client, pulsar_errors
+from sinks.topics.pulsar.message import MessageId, id_of
+from sinks.topics.uri import TopicUri
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
+from sinks.wire.position import Position
 from strategies.errors import PublishTimeout
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sinks.pulsar_partition import PulsarLink
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import TopicUri
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.uri import TopicUri
 from strategies.errors import PublishTimeout, RebalancerError
 
 if TYPE_CHECKING:

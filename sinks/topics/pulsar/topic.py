@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sinks.file_topic import TopicRecord
-from sinks.limits import WireLimits
-from sinks.position import Position
-from sinks.pulsar_message import MessageId, id_of
-from sinks.pulsar_partition import QUEUE, PulsarLink, record_of
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import TopicUri
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.files.topic import TopicRecord
+from sinks.topics.pulsar.message import MessageId, id_of
+from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
+from sinks.topics.uri import TopicUri
+from sinks.wire.limits import WireLimits
+from sinks.wire.position import Position
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from sinks.kafka_admin import TopicPlan
-from sinks.pulsar_admin import PulsarAdmin
-from sinks.pulsar_answers import Call
-from sinks.pulsar_http import PulsarHttp
-from sinks.pulsar_settings import PulsarSettings
-from sinks.topic_uri import TopicUri
+from sinks.pulsar_api.admin import PulsarAdmin
+from sinks.pulsar_api.answers import Call
+from sinks.pulsar_api.http import PulsarHttp
+from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.kafka.admin import TopicPlan
+from sinks.topics.uri import TopicUri
 from strategies.errors import AdminError, NotFound, Refused, SinkError
 
 _MINUTE_MS = 60_000

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+from sinks.wire.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
 
 
 class Reason(Struct, frozen=True):

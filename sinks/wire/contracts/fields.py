@@ -16,7 +16,7 @@ LONGEST_NAME = 512
 
 Version = Annotated[Literal[1], Meta(description="version of the contract")]
 Cluster = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="name of the Pulsar cluster")]
-#: Checked by sinks/names.py, which is faster than the decoder would be; here for the schemas.
+#: Checked by sinks/wire/names.py, which is faster than the decoder would be; here for the schemas.
 BROKER_PATTERN = r"^[^/\s]+:[0-9]{1,5}$"
 BUNDLE_PATTERN = r"^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-fA-F]{8}_0x([0-9a-fA-F]{8}|100000000)$"
 

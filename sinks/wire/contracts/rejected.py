@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from sinks.contracts.fields import Cluster, Count, Text, Version
+from sinks.wire.contracts.fields import Cluster, Count, Text, Version
 
 
 class RejectedRecord(Struct, frozen=True):

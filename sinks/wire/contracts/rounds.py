@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.contracts.fields import Broker, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
+from sinks.wire.contracts.fields import Broker, Cluster, Count, Fraction, Milliseconds, Scalar, Text, Version
 
 
 class SpreadRecord(Struct, frozen=True):

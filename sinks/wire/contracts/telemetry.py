@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from sinks.contracts.fields import (
+from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
     UNKNOWN_SPEED,
     Broker,
@@ -20,7 +20,7 @@ from sinks.contracts.fields import (
     Throughput,
     Version,
 )
-from sinks.contracts.outcomes import OutcomeRecord
+from sinks.wire.contracts.outcomes import OutcomeRecord
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ import numpy as np
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.avg_rule import (
+from strategies.shedding.avg.settings import (
     AvgSettings,
     Hits,
     Pair,
@@ -29,8 +29,8 @@ from strategies.shedding.avg_rule import (
     waiting_for_hits,
 )
 from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
-from strategies.shedding.recall import hit_counts, with_hit_counts
-from strategies.shedding.wording import gathered, settling, unusable
+from strategies.shedding.memory import hit_counts, with_hit_counts
+from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.usage import usages_by_name, weighted_usage
 
 

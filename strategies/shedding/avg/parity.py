@@ -12,11 +12,11 @@ from hashlib import blake2b
 
 import numpy as np
 
-from strategies.bundle_loads import BundleLoads, Floats
-from strategies.java_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
+from strategies.bundles.bundle_loads import BundleLoads, Floats
+from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.model import BrokerLoad, ClusterMemory, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.avg_rule import (
+from strategies.shedding.avg.settings import (
     AvgSettings,
     Hits,
     Pair,
@@ -30,8 +30,8 @@ from strategies.shedding.avg_rule import (
     waiting_for_hits,
 )
 from strategies.shedding.candidates import JavaTies, bundles_left_alone, candidates, column, must_stay, that_fit
-from strategies.shedding.recall import hit_counts, with_hit_counts
-from strategies.shedding.wording import gathered
+from strategies.shedding.memory import hit_counts, with_hit_counts
+from strategies.shedding.reason_texts import gathered
 from strategies.usage import weighted_usage, weighted_usages
 
 _SCORES = "avg-scores"

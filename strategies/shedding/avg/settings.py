@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.settings import Setting
-from strategies.shedding.wording import SPELLED_OUT, broker_skips, mib, msgs, setting
+from strategies.shedding.reason_texts import SPELLED_OUT, broker_skips, mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
 

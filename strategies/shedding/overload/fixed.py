@@ -12,9 +12,9 @@ from math import isfinite
 
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.overload_rule import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
+from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
+from strategies.shedding.reason_texts import gathered, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, nobody_to_take, relieve
-from strategies.shedding.wording import gathered, settling, unusable
 from strategies.usage import usages_by_name, weighted_usage
 
 

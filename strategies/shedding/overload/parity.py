@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from strategies.java_order import concurrent_hash_map_order
+from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
-from strategies.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution import as_executed
-from strategies.shedding.overload_rule import OverloadSettings, not_overloaded, overloaded
+from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
+from strategies.shedding.reason_texts import gathered
 from strategies.shedding.relief import MARGIN, relieve_as_java
-from strategies.shedding.wording import gathered
 from strategies.usage import unweighted_usage, weighted_usage, weighted_usages
 
 _RESULT = "overload-result"

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from strategies.java.pulsar_version import Imitated
 from strategies.model import Evidence, Skip
-from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
+from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.relief import Reason
-from strategies.shedding.wording import broker_skips, mib, points, setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from math import fsum, isfinite
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import ordinary_bundles
-from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.reason_texts import gathered, revised, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, relieve
-from strategies.shedding.threshold_rule import (
+from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
     MIB,
     ThresholdSettings,
@@ -29,7 +30,6 @@ from strategies.shedding.threshold_rule import (
     too_little_traffic,
     waiting_for_moves,
 )
-from strategies.shedding.wording import gathered, revised, settling, unusable
 from strategies.usage import usages_by_name, weighted_usage
 
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strategies.java_order import concurrent_hash_map_order
+from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution import as_executed
-from strategies.shedding.recall import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, relieve_as_java
-from strategies.shedding.threshold_rule import (
+from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
     MIB,
     ThresholdSettings,
@@ -29,7 +30,6 @@ from strategies.shedding.threshold_rule import (
     nobody_below,
     too_little_traffic,
 )
-from strategies.shedding.wording import gathered, revised
 from strategies.usage import weighted_usage, weighted_usages
 
 _RESULT = "threshold-result"

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from strategies.model import Evidence, Skip
 from strategies.settings import Setting
+from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.relief import Reason
-from strategies.shedding.wording import broker_skips, mib, points, setting
 
 MIB = 1048576
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.

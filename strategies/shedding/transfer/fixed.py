@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import isfinite
 
-from strategies.shedding.transfer_loop import Loop
-from strategies.shedding.transfer_rule import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
+from strategies.shedding.transfer.loop import Loop
+from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
 
 
 def judge(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> Verdict:

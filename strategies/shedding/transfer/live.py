@@ -18,12 +18,12 @@ from strategies.filters.contract import namespace_of
 from strategies.model import BrokerLoad, BrokerMemory, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
-from strategies.shedding.recall import gave_at, only_active_ewmas, with_transfers
-from strategies.shedding.transfer import judge
-from strategies.shedding.transfer_parity import judge_as_java
-from strategies.shedding.transfer_rule import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict, transferable
-from strategies.shedding.wording import broker_skips, mib, points, setting, settling, unusable
-from strategies.topk import TopFault, TopSettings, has_policies, top_bundles
+from strategies.shedding.memory import gave_at, only_active_ewmas, with_transfers
+from strategies.shedding.reason_texts import broker_skips, mib, points, setting, settling, unusable
+from strategies.shedding.transfer.fixed import judge
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.settings import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict, transferable
+from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies, top_bundles
 from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
 _NOTHING = BrokerMemory()

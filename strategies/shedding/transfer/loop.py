@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from strategies.pulsar_version import before
+from strategies.bundles.system_bundles import is_system_bundle
+from strategies.java.pulsar_version import before
 from strategies.settings import Mode
-from strategies.shedding.transfer_rule import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
-from strategies.system_bundles import is_system_bundle
+from strategies.shedding.transfer.settings import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
 
 #: A swap must leave the fuller broker below this part of its traffic.
 _SWAP_WORTH_IT = 0.75

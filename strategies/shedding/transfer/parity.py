@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.java_order import concurrent_hash_map_order, double_keys
-from strategies.shedding.transfer_loop import Loop
-from strategies.shedding.transfer_rule import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
+from strategies.java.hash_order import concurrent_hash_map_order, double_keys
+from strategies.shedding.transfer.loop import Loop
+from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
 
 
 def judge_as_java(stores: Stores, settings: TransferSettings, hits: int) -> Verdict:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
-from strategies.pulsar_version import Imitated
+from strategies.java.pulsar_version import Imitated
 from strategies.settings import Mode, Setting
 
 Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]

@@ -14,7 +14,8 @@ import numpy as np
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, column, must_stay, ordinary_bundles, pick_by_name, that_fit
-from strategies.shedding.uniform_rule import (
+from strategies.shedding.reason_texts import broker_skips, setting, settling
+from strategies.shedding.uniform.settings import (
     Gap,
     Metric,
     UniformSettings,
@@ -25,7 +26,6 @@ from strategies.shedding.uniform_rule import (
     too_little,
     totals,
 )
-from strategies.shedding.wording import broker_skips, setting, settling
 from strategies.usage import weighted_usage
 
 #: What an idle broker counts as, so that a ratio to it can be formed.

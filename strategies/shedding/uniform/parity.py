@@ -12,13 +12,13 @@ from math import isnan
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
-from strategies.java_order import concurrent_hash_map_order
+from strategies.bundles.bundle_loads import Floats
+from strategies.java.hash_order import concurrent_hash_map_order
+from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
-from strategies.pulsar_version import before
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, candidates, column, must_stay
-from strategies.shedding.uniform_rule import (
+from strategies.shedding.uniform.settings import (
     Gap,
     Metric,
     UniformSettings,

@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from strategies.bundle_loads import Floats
+from strategies.bundles.bundle_loads import Floats
+from strategies.java.pulsar_version import Imitated
 from strategies.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.pulsar_version import Imitated
 from strategies.settings import Setting
-from strategies.shedding.wording import mib, msgs, setting
+from strategies.shedding.reason_texts import mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
 #: How a figure of each measure reads.

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.pulsar_jars import NoPulsarError
-from cli.conformance.comparing import Difference
-from cli.conformance.run import compare
-from cli.conformance.vectors import read_cases
+from rebalancer.cli.tables.conformance import compare
+from rebalancer.conformance.comparing import Difference
+from rebalancer.conformance.vectors import read_cases
 from strategies.errors import SettingsError
 from tests.conformance.java.histories import HISTORIES, written
 from tests.conformance.java.oracle import Oracle

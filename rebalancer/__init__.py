@@ -1,0 +1,1 @@
+"""The application: its command line, settings, analyses, modelled cluster and conformance tests."""

@@ -1,0 +1,1 @@
+"""Analyses of recordings and topics, which return data and print nothing."""

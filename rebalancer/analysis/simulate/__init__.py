@@ -1,0 +1,1 @@
+"""Simulation runs: which ones are requested, and how they run in parallel."""

@@ -1,0 +1,1 @@
+"""Results of an analysis as tables and as JSON."""

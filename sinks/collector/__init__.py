@@ -1,0 +1,1 @@
+"""The collector: load reports and policies of a cluster, published to the telemetry topic."""

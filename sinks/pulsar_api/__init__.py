@@ -1,0 +1,1 @@
+"""Pulsar's admin API over HTTP: requests, answers, settings and the known brokers."""

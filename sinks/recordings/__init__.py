@@ -1,0 +1,1 @@
+"""Recordings of telemetry: JSON Lines and Parquet, and how a topic becomes one."""

@@ -1,0 +1,1 @@
+"""Topics in files, on Kafka and on Pulsar: consumers, publishers, epochs and outages."""

@@ -1,0 +1,1 @@
+"""Topics in folders of JSON Lines segments."""

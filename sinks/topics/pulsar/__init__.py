@@ -1,0 +1,1 @@
+"""Topics on Pulsar, through its binary protocol."""

@@ -1,0 +1,1 @@
+"""AvgShedder: pairs of the fullest and the emptiest brokers."""

@@ -1,0 +1,1 @@
+"""OverloadShedder: brokers whose usage exceeds a fixed threshold."""

@@ -1,0 +1,1 @@
+"""ThresholdShedder: brokers whose usage is too far above the cluster's mean."""

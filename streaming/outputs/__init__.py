@@ -1,0 +1,1 @@
+"""The output topics of the job: commands, rounds and rejected records."""
