@@ -46,7 +46,7 @@ demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, s
 	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
 
 # Two lanes: servers wait more than they work. In the order of the files, which leaves the short ones for the end.
-LANES := -n 2 --dist loadgroup --no-loadscope-reorder
+LANES := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test
 test: $(STAMP) ## all tests, those with Spark and killed processes included, two at a time (ARGS="…" go to pytest; "-n 0": one at a time)

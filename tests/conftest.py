@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 #: Profile → examples of every property: `make check`, `make test`, `make test-long`.
 EXAMPLES = {"quick": 25, "thorough": 500, "long": 10_000}
@@ -28,21 +30,24 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lanes for `--dist loadgroup`: tests that share a server or Spark run one after the other in one process, so that each starts once.
+class Lanes(LoadScopeScheduling):  # type: ignore[misc]
+    """Tests that share a server or Spark run one after the other in one process, so that each starts once; so do the tests of a file."""
 
-    All other tests of a file stay together as well.
-    """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_lane(item)))
+    def _split_scope(self, nodeid: str) -> str:
+        return lane(nodeid.partition("::")[0])
 
 
-def _lane(item: pytest.Item) -> str:
-    folder, name = item.path.parent.name, item.path.name
-    if folder == "servers":
-        return "kafka" if name.startswith("test_kafka") else "pulsar"
-    return "spark" if folder == "spark" else f"{folder}/{name}"
+def lane(file: str) -> str:
+    """The lane of a test file, a path from the project's folder with slashes."""
+    if file.startswith("tests/servers/"):
+        return "kafka" if file.startswith("tests/servers/test_kafka") else "pulsar"
+    return "spark" if file.startswith("tests/spark/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes | None:
+    """With `--dist loadscope`; `loadgroup` of pytest-xdist 3.8 groups nothing under pytest 9.2."""
+    return Lanes(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 for name, examples in EXAMPLES.items():
