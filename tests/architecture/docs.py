@@ -103,7 +103,7 @@ def record(file: Path) -> Record:
     """What the first lines of a record say; empty where they do not say it."""
     number, text = _RECORD.match(file.name), file.read_text("utf-8")
     title = re.match(r"# (\d{4}) · ", text)
-    status = re.match(r"# .*\n\n\*\*Status\.\*\* (.*)\.\n\n", text)
+    status = re.match(r"# .*\n\n\*\*Status\.\*\* ((?:.+\n)+)\n", text)
     return Record(file.name, number[1] if number else "", title[1] if title else "", plain(status[1]) if status else "")
 
 
@@ -114,8 +114,8 @@ def index(text: str) -> list[tuple[str, str]]:
 
 
 def plain(status: str) -> str:
-    """A status without its links."""
-    return re.sub(r"\[(\d{4})\]\([^)]*\)", r"\1", status).lower()
+    """A status in one line, without its links and its full stop."""
+    return re.sub(r"\[(\d{4})\]\([^)]*\)", r"\1", " ".join(status.split())).removesuffix(".").lower()
 
 
 def is_status(text: str) -> bool:
