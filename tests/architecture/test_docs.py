@@ -1,0 +1,99 @@
+"""What the pages name exists: links, files, tests; and the index of the decision records lists each record once, with its status."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.command_line import ROOT
+from tests.architecture.docs import (
+    anchors,
+    files_of,
+    index,
+    is_status,
+    missing_links,
+    missing_paths,
+    missing_tests,
+    pages,
+    record,
+    records,
+)
+
+DECISIONS = ROOT / "docs" / "decisions"
+FILES = files_of(ROOT)
+PAGES = pages(ROOT)
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert [text for page in PAGES for text in missing_links(ROOT, page)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_and_every_test_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text("utf-8")
+
+    assert missing_paths(text, FILES) == []
+    assert list(missing_tests(text, ROOT, FILES)) == []
+
+
+def test_every_record_is_in_the_index_once_with_its_status() -> None:
+    listed = index((DECISIONS / "README.md").read_text("utf-8"))
+
+    assert sorted(listed) == [(one.name, one.status) for one in records(DECISIONS)]
+
+
+def test_every_record_has_a_number_of_its_own_and_a_status_whose_references_exist() -> None:
+    found = records(DECISIONS)
+    numbers = [one.number for one in found]
+
+    assert len(set(numbers)) == len(numbers)
+    assert [one.name for one in found if one.number != one.titled] == []
+    assert [one.name for one in found if not is_status(one.status)] == []
+    assert [one.name for one in found if not set(re.findall(r"\d{4}", one.status)) <= set(numbers) - {one.number}] == []
+
+
+def test_records_that_the_code_cites_exist() -> None:
+    numbers = {one.number for one in records(DECISIONS)}
+    cited = {
+        (str(file.relative_to(ROOT)), number)
+        for folder in ("strategies", "sinks", "streaming", "rebalancer", "tests", "benchmarks")
+        for file in (ROOT / folder).rglob("*.py")
+        for number in re.findall(r"(?:decision record |docs/decisions/)(\d{4})", file.read_text("utf-8"))
+    }
+
+    assert [one for one in sorted(cited) if one[1] not in numbers] == []
+
+
+def test_a_page_that_names_what_is_not_there_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_clock.py").write_text("def test_time() -> None: ...\n")
+    (tmp_path / "page.md").write_text("# A title\n[a](gone.md) [b](#a-title) [c](page.md#b-title) [d](https://pulsar.apache.org)\n")
+    text = "`tests/test_clock.py` `test_gone.py` `sinks/gone/` `tests/*.py` `settings.toml` `python -m benchmarks.gone` `a/b`"
+    tests = "`test_clock.py::test_time`, `::test_gone_…`"
+    files = files_of(tmp_path)
+
+    assert list(missing_links(tmp_path, tmp_path / "page.md")) == ["page.md: no file gone.md", "page.md: no heading page.md#b-title"]
+    assert missing_paths(text, files) == ["test_gone.py", "sinks/gone/", "benchmarks.gone"]
+    assert list(missing_tests(tests, tmp_path, files)) == ["test_clock.py::test_gone_…"]
+
+
+def test_headings_are_found_as_links_name_them() -> None:
+    assert anchors("## A `tests` folder, twice\n```\n# none\n```\n### 1. One\n") == {"a-tests-folder-twice", "1-one"}
+
+
+def test_a_record_without_number_or_status_is_noticed(tmp_path: Path) -> None:
+    whole, bare = tmp_path / "0001-one.md", tmp_path / "two.md"
+    whole.write_text("# 0001 · One\n\n**Status.** Amended by [0002](0002-two.md).\n\nText.\n")
+    bare.write_text("# Two\n\nText.\n")
+
+    assert (record(whole).number, record(whole).titled, record(whole).status) == ("0001", "0001", "amended by 0002")
+    assert (record(bare).number, record(bare).titled, record(bare).status) == ("", "", "")
+    assert [is_status(text) for text in ("accepted", "superseded by 0001", "amended by 0001 and 0002", "amended by nobody", "")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
