@@ -24,7 +24,7 @@ class SourceSettings:
     """What stands in the records of the telemetry topic."""
 
     format: Annotated[
-        Format, Setting("envelope: our own records only; raw: also a broker's report as it is, see OPERATIONS (Kafka topics only)")
+        Format, Setting("envelope: our own records only; raw: also a broker's report as it is, see docs/TOPICS.md (Kafka topics only)")
     ] = "envelope"
     kind: Annotated[RawKind, Setting("raw: what a report is that has no header `kind`")] = "load-report"
     cluster: Annotated[str, Setting("raw: the cluster of reports that name none in header or key")] = ""
