@@ -54,6 +54,13 @@ def test_every_record_has_a_number_of_its_own_and_a_status_whose_references_exis
     assert [one.name for one in found if not set(re.findall(r"\d{4}", one.status)) <= set(numbers) - {one.number}] == []
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    naming = [file for file in FILES if file.endswith((".py", ".toml", ".yaml", ".json", ".Dockerfile", "Makefile"))]
+    named = {page for file in naming for page in re.findall(r"\bdocs/[A-Z_]+\.md\b", (ROOT / file).read_text("utf-8"))}
+
+    assert sorted(page for page in named if not (ROOT / page).is_file()) == []
+
+
 def test_records_that_the_code_cites_exist() -> None:
     numbers = {one.number for one in records(DECISIONS)}
     cited = {
