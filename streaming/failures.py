@@ -17,13 +17,14 @@ E = TypeVar("E", bound=BaseException)
 
 #: Signs that Spark could not reach its Python workers; on a busy machine the same start succeeds a moment later.
 _BUSY = "failed to connect back"
-_PASSING = (
-    _BUSY,
-    "CANNOT_OPEN_SOCKET",
-    "Connection reset",
-    "SocketTimeoutException",
-    "Python worker exited unexpectedly",
-)
+#: Sign of a passing failure → what happened.
+_PASSING = {
+    _BUSY: "Spark's Python workers did not connect within its 10 seconds",
+    "CANNOT_OPEN_SOCKET": "Spark opened no connection to its Python workers",
+    "Connection reset": "the connection to Spark's Python workers broke",
+    "SocketTimeoutException": "Spark's Python workers did not answer in time",
+    "Python worker exited unexpectedly": "a Python worker of Spark ended unexpectedly",
+}
 #: What the clients of Kafka and Pulsar say when they have tried for a while; a broker that restarts may take longer.
 _AWAY = (
     "org.apache.kafka.common.errors.TimeoutException",
@@ -112,10 +113,12 @@ def _wait_for(reach: Callable[[], None], outage: Outage) -> None:
             outage.endure(error)
 
 
-def again_while_passing(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int) -> E | None:
+def again_while_passing(
+    attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, say: Callable[[str], None]
+) -> E | None:
     """Runs a query again, from its checkpoint, as long as it fails for a passing reason: at most `attempts` times without any progress.
 
-    `published` counts micro-batches. Gives the error that ended it, or None.
+    `published` counts micro-batches. `say` gets one line before each new attempt. Gives the error that ended it, or None.
     """
     failures = 0
     while True:
@@ -124,6 +127,8 @@ def again_while_passing(attempt: Callable[[], E | None], published: Callable[[],
         failures = 1 if published() > before else failures + 1
         if error is None or failures >= attempts or not is_passing(error):
             return error
+        what = next(what for sign, what in _PASSING.items() if sign in str(error))
+        say(f"{what}, the machine may be too busy; attempt {failures + 1} of {attempts} waits for them again (job.start_attempts)")
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:

@@ -221,7 +221,7 @@ def _again(
 
     outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
     with watched([getattr(job.topics, name) for name in _OURS], job.access, outage):
-        return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts), committed, reach, outage)
+        return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts, say), committed, reach, outage)
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -19,7 +19,7 @@ from strategies.errors import AdminError, BrokerUnavailable, Refused
 
 LoadManager = Literal["modular", "extensible"]
 _PORT = re.compile(r"\d+")
-_SERVERS = 3
+_SERVERS = 2
 
 
 def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager:
@@ -37,7 +37,9 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
 
 
 def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
-    """Where clients connect: as configured, or the ports that up to three brokers name, so that one of them may be away.
+    """Where clients connect: as configured, or the addresses of two brokers, so that one of them may be away.
+
+    Asks the brokers that `pulsar.admin_urls` names, and for the list of brokers only where these do not suffice.
 
     Raises AdminError, SettingsError.
     """
@@ -47,7 +49,7 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
     found: dict[str, None] = {}
     failed: AdminError | None = None
-    for web in dict.fromkeys([*(url.netloc for url in urls), *admin.brokers()]):
+    for web in _webs(admin, [url.netloc for url in urls]):
         try:
             found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
         except BrokerUnavailable as error:
@@ -57,6 +59,12 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     if failed is not None and not found:
         raise failed
     return f"{scheme}://{','.join(found)}"
+
+
+def _webs(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
+    """Web services of brokers: those that are named, then the others of the cluster's list, which is asked for only here."""
+    yield from named
+    yield from (broker for broker in admin.brokers() if broker not in named)
 
 
 def _port(admin: PulsarAdmin, web: str, key: str) -> str:

@@ -141,9 +141,11 @@ class Journal:
 
     def see_epoch(self, cluster: str, epoch: int) -> None:
         """Remembers an epoch if it is newer than what was seen."""
-        if epoch > self.newest_epoch(cluster):
-            with self._writing() as db:
-                db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (cluster, epoch))
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > epoch",
+                (cluster, epoch),
+            )
 
     def forget(self, before_ms: int) -> None:
         """Drops published verdicts whose `at_ms` (decided, or expired if that is later) is before; epochs are never dropped."""

@@ -117,24 +117,34 @@ GONE = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This se
 
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     query = Query((0, SLOW), (0, SLOW), (5, None))
-    assert again_while_passing(query.run, lambda: query.published, 3) is None
+    told: list[str] = []
+    assert again_while_passing(query.run, lambda: query.published, 3, told.append) is None
     assert query.published == 5
+    assert told == [
+        "Spark's Python workers did not connect within its 10 seconds, the machine may be too busy; "
+        f"attempt {number} of 3 waits for them again (job.start_attempts)"
+        for number in (2, 3)
+    ]
 
 
 def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
     query = Query(*[(0, SLOW)] * 5)
-    assert str(again_while_passing(query.run, lambda: query.published, 3)) == SLOW
+    told: list[str] = []
+    assert str(again_while_passing(query.run, lambda: query.published, 3, told.append)) == SLOW
+    assert len(told) == 2, "the last failure is the error itself"
     assert query.runs_left == 2
 
 
 def test_progress_in_between_makes_it_patient_again() -> None:
     query = Query((0, SLOW), (0, SLOW), (1, SLOW), (0, SLOW), (2, None))
-    assert again_while_passing(query.run, lambda: query.published, 3) is None
+    assert again_while_passing(query.run, lambda: query.published, 3, lambda _: None) is None
 
 
 def test_other_failures_end_it_at_once() -> None:
     query = Query((1, "KeyError"), (1, None))
-    assert str(again_while_passing(query.run, lambda: query.published, 3)) == "KeyError"
+    told: list[str] = []
+    assert str(again_while_passing(query.run, lambda: query.published, 3, told.append)) == "KeyError"
+    assert told == []
     assert query.runs_left == 1
 
 

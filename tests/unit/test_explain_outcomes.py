@@ -175,6 +175,16 @@ class TestRounds:
         assert explained(job, "latest").out.startswith("round 3 of cluster c, epoch 2,")
         assert explained(job, 5).out.startswith("round 5 of cluster c, epoch 1,")
 
+    def test_latest_shows_a_cluster_whose_newest_epoch_has_commands_but_no_rounds(self, job: Path) -> None:
+        rounds = [decode_round(line) for line in (job / "rounds.jsonl").read_bytes().splitlines()]
+        with (job / "rounds.jsonl").open("ab") as file:
+            file.write(encode_round(replace(rounds[2], cluster="other", commands=())) + b"\n")
+        with (job / "commands.jsonl").open("ab") as file:
+            file.write(encode_command(replace(commands(job)[0], id="f" * 32, epoch=2)) + b"\n")
+        shown = [line for line in explained(job, "latest").out.splitlines() if line.startswith("round ")]
+        assert [line.partition(",")[0] for line in shown] == ["round 5 of cluster c", "round 3 of cluster other"]
+        assert [one["round"] for one in explained(job, "latest", "--json").json["rounds"]] == [5, 3]
+
     def test_brokers_and_bundles_are_those_of_the_newest_epoch_that_knows_them(self, job: Path) -> None:
         a_second_epoch(job, rounds=3)
         told = explained(job, "hot:1").out

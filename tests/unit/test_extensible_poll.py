@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from sinks.collector.load_topics import WITHDRAWN, one_line
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
+from tests.pulsar_fake.model import Answer, Request
 from tests.pulsar_fake.model import Cluster as FakeCluster
-from tests.pulsar_fake.server import FakePulsar
+from tests.pulsar_fake.server import FakePulsar, Fault
 
 A, B = "a:8080", "b:8080"
 
@@ -165,3 +167,24 @@ def test_a_broker_says_which_load_manager_runs_and_where_clients_connect(admin: 
     assert service_url_of(admin, PulsarSettings("c", "http://one:8080", service_url="pulsar://x:1,y:1")) == "pulsar://x:1,y:1"
     with pytest.raises(Refused, match=r"name the binary protocol's address as pulsar\.service_url"):
         service_url_of(admin, PulsarSettings("c", "https://one:8443"))
+
+
+def test_only_the_brokers_that_are_needed_are_asked_where_clients_connect() -> None:
+    def ports(request: Request) -> Fault | None:
+        """Every broker has a port of its own, which is that of its web service and 1."""
+        if request.parts[-2:] != ["configuration", "runtime"]:
+            return None
+        return Fault(instead=Answer(200, json.dumps({"brokerServicePort": request.broker.rpartition(":")[2] + "1"}).encode()))
+
+    def asked(admin_urls: str) -> tuple[str, list[list[str]]]:
+        pulsar.calls.clear()
+        settings = PulsarSettings("c", admin_urls)
+        with closing(PulsarAdmin(settings)) as admin:
+            return service_url_of(admin, settings), [request.parts for request, _ in pulsar.calls]
+
+    with FakePulsar(FakeCluster(manager="extensible"), brokers=4) as pulsar:
+        pulsar.faults = ports
+        one, two, *_ = brokers = sorted(pulsar.cluster.brokers)
+        configuration, both = ["brokers", "configuration", "runtime"], f"pulsar://{one}1,{two}1"
+        assert asked(",".join(f"http://{broker}" for broker in brokers)) == (both, [configuration] * 2)
+        assert asked(f"http://{one}") == (both, [configuration, ["brokers", "c"], configuration])

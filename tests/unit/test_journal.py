@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -66,6 +67,38 @@ def test_epochs_only_grow(tmp_path: Path) -> None:
         one.see_epoch("c", 2)
     with journal(tmp_path) as one:
         assert (one.newest_epoch("c"), one.newest_epoch("d")) == (3, 0)
+
+
+class Interrupting:
+    """A lock; after its first release another thread has its turn."""
+
+    def __init__(self, other: Callable[[], None]) -> None:
+        self._lock, self._others = threading.Lock(), [other]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        while self._others:
+            self._others.pop()()
+
+
+def test_an_older_epoch_never_replaces_a_newer_one_of_another_thread(tmp_path: Path) -> None:
+    with journal(tmp_path) as one:
+        one._lock = Interrupting(lambda: one.see_epoch("c", 9))  # type: ignore[assignment]
+        one.see_epoch("c", 3)
+        assert one.newest_epoch("c") == 9
+
+
+def test_an_epoch_that_is_known_writes_nothing(tmp_path: Path) -> None:
+    """Every command names one."""
+    with journal(tmp_path) as one:
+        one.see_epoch("c", 3)
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        one.see_epoch("c", 3)
+        one.see_epoch("c", 2)
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_only_old_and_published_entries_are_forgotten(tmp_path: Path) -> None:

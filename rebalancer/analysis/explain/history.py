@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,11 @@ class History:
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
         count = max((len(epochs) for _, epochs in found), default=0)
         by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
-        return [self._part(lambda one, epochs=epochs: epochs.get(one.cluster) == one.epoch) for epochs in by_age]  # type: ignore[misc]
+        return [self._of_epochs(epochs) for epochs in by_age]
+
+    def of_newest_rounds(self) -> History:
+        """The newest epoch of every cluster that has rounds: commands of a newer one may be there before its first round."""
+        return self._of_epochs({one.cluster: one.epoch for one in self.newest_rounds()})
 
     def newest_rounds(self) -> list[Round]:
         """One of each cluster, by name; publication may be out of order where a topic has partitions."""
@@ -58,6 +62,10 @@ class History:
     def epochs(self) -> list[int]:
         """Ascending."""
         return sorted({one.epoch for one in self.rounds} | {one.epoch for one in self.commands})
+
+    def _of_epochs(self, epochs: Mapping[str, int]) -> History:
+        """One epoch of each cluster."""
+        return self._part(lambda one: epochs.get(one.cluster) == one.epoch)
 
     def _part(self, belongs: Callable[[Round | Command], bool]) -> History:
         rounds = tuple(one for one in self.rounds if belongs(one))

@@ -60,6 +60,8 @@ def locate(word: str, history: History, epoch: int | None = None, owners: Callab
     parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
     # A number is a round's in any epoch before it may be the beginning of a command's id.
     asked = [part for part in parts if _is_round(word, part)] or parts
+    if word == LATEST and epoch is None:
+        asked = [history.of_newest_rounds()]
     for age, part in enumerate(asked):
         if (subject := meaning(word, part)) is not None:
             return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))

@@ -24,7 +24,6 @@ _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("[X509", SinkError, _TRUST),
     ("AuthorizationFailedError", SinkError, "this user may not do that; ask for the right (an ACL) on the topic and the group"),
     ("UnknownTopicOrPartitionError", SinkError, NO_TOPIC),
-    ("Failed to update metadata", SinkError, NO_TOPIC),
     ("MessageSizeTooLargeError", PublishRejected, _TOO_LARGE),
     ("RecordListTooLargeError", PublishRejected, _TOO_LARGE),
     ("InvalidRecordError", PublishRejected, "the topic refuses the record; a compacted topic takes only records with a key"),
