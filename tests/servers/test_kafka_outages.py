@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from sinks.topics.access import TopicAccess, open_publisher
+from sinks.topics.kafka.settings import KafkaSettings
+from strategies.errors import PublishTimeout, SinkError
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -119,3 +122,16 @@ def sweeps(control: Control) -> list[int]:
     """Numbers of the collector's passes in the order of the topic."""
     records = (json.loads(value) for value in control.read("telemetry"))
     return [record["sweep"] for record in records if record["kind"] == "sweep"]
+
+
+def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic_is_missing(own_kafka: KafkaBroker) -> None:
+    hasty = TopicAccess(KafkaSettings(timeout_ms=2_000))
+    with closing(open_publisher(own_kafka.topic("deleted"), hasty)) as publisher:
+        own_kafka.delete_topic("deleted")
+        with pytest.raises(SinkError, match="there is no such topic"):
+            publisher.publish("c", b"{}")
+    with closing(open_publisher(own_kafka.topic("kept"), hasty)) as publisher:
+        own_kafka.server.kill()
+        with pytest.raises(PublishTimeout) as raised:
+            publisher.publish("c", b"{}")
+    assert "no such topic" not in str(raised.value)
