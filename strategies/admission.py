@@ -36,11 +36,11 @@ class AdmissionRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CommandFacts:
     """What is known of a command without asking the cluster.
 
     `newest_epoch`: of the command's cluster, 0 if none was seen; `earlier`: what became of the same id before, dry runs left out;
-    `paused`: somebody has pulled the brake.
+    `paused`: the pause file exists.
     """
 
     now_ms: int
@@ -51,8 +51,8 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when nobody owns it.
+class ClusterFacts:
+    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when no broker owns it.
 
     `frozen`: a sentence about brokers that do not read metadata any more, empty while all do; the owner is not asked for then.
     """
@@ -81,30 +81,24 @@ def isolation_of(policies: Mapping[str, object]) -> PoliciesView:
     return read_policies(json.dumps({"isolation": policies}))
 
 
-def may_be_considered(command: Command, standing: Standing, rules: AdmissionRules) -> Objection | None:
+def may_be_considered(command: Command, known: CommandFacts, rules: AdmissionRules) -> Objection | None:
     """The first objection that needs no look at the cluster, in the order of the rules; None when there is none."""
-    return (
-        _forged(standing)
-        or _out_of_date(command, standing)
-        or _done_before(standing)
-        or _not_ours(command, rules)
-        or _not_now(standing, rules)
-    )
+    return _forged(known) or _out_of_date(command, known) or _done_before(known) or _not_ours(command, rules) or _not_now(known, rules)
 
 
-def may_be_applied(command: Command, scene: Scene) -> Objection | None:
+def may_be_applied(command: Command, cluster: ClusterFacts) -> Objection | None:
     """The first objection that the cluster's present state raises; None when the command may be applied."""
-    if scene.frozen:
-        return frozen_objection(scene.frozen)
-    if scene.owner is None:
-        if not scene.exists:
+    if cluster.frozen:
+        return frozen_objection(cluster.frozen)
+    if cluster.owner is None:
+        if not cluster.exists:
             return Objection("refused", "no-such-bundle", "the namespace has no such bundle (any more); it was split or deleted")
         return Objection("refused", "not-owned", "no broker owns the bundle, so there is nothing to release")
-    if scene.owner == command.destination:
-        return Objection("already-done", "at-destination", f"{scene.owner} owns the bundle already; nothing was called")
-    if scene.owner != command.source:
-        return Objection("refused", "moved-on", f"the bundle belongs to {scene.owner} now, not to {command.source}")
-    return None if command.destination is None else _unfit(command, command.destination, scene)
+    if cluster.owner == command.destination:
+        return Objection("already-done", "at-destination", f"{cluster.owner} owns the bundle already; nothing was called")
+    if cluster.owner != command.source:
+        return Objection("refused", "moved-on", f"the bundle belongs to {cluster.owner} now, not to {command.source}")
+    return None if command.destination is None else _unfit(command, command.destination, cluster)
 
 
 def frozen_objection(text: str) -> Objection | None:
@@ -112,8 +106,8 @@ def frozen_objection(text: str) -> Objection | None:
     return Objection("refused", "broker-frozen", text) if text else None
 
 
-def _forged(standing: Standing) -> Objection | None:
-    match standing.signature:
+def _forged(known: CommandFacts) -> Objection | None:
+    match known.signature:
         case "unsigned":
             return Objection("refused", "unsigned", "the command carries no signature, and this executor has a key")
         case "wrong":
@@ -121,23 +115,23 @@ def _forged(standing: Standing) -> Objection | None:
     return None
 
 
-def _out_of_date(command: Command, standing: Standing) -> Objection | None:
-    if command.epoch < standing.newest_epoch:
-        newest = standing.newest_epoch
+def _out_of_date(command: Command, known: CommandFacts) -> Objection | None:
+    if command.epoch < known.newest_epoch:
+        newest = known.newest_epoch
         return Objection("refused", "older-epoch", f"the command is of epoch {command.epoch}; a newer job has begun epoch {newest}")
-    if standing.now_ms >= command.expires_at_ms:
-        late_s = (standing.now_ms - command.expires_at_ms) / 1000
+    if known.now_ms >= command.expires_at_ms:
+        late_s = (known.now_ms - command.expires_at_ms) / 1000
         return Objection("expired", "expired", f"the command was to be carried out {late_s:.0f} s ago at the latest")
-    if command.issued_at_ms > standing.now_ms + _MOST_AHEAD_MS:
-        ahead_s = (command.issued_at_ms - standing.now_ms) / 1000
+    if command.issued_at_ms > known.now_ms + _MOST_AHEAD_MS:
+        ahead_s = (command.issued_at_ms - known.now_ms) / 1000
         return Objection(
             "refused", "from-the-future", f"the command was issued {ahead_s:.0f} s ahead of this machine's clock; set the clocks"
         )
     return None
 
 
-def _done_before(standing: Standing) -> Objection | None:
-    match standing.earlier:
+def _done_before(known: CommandFacts) -> Objection | None:
+    match known.earlier:
         case None | "dry-run":
             return None
         case "applied" | "already-done":
@@ -167,16 +161,16 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
     return None
 
 
-def _not_now(standing: Standing, rules: AdmissionRules) -> Objection | None:
-    if standing.paused:
+def _not_now(known: CommandFacts, rules: AdmissionRules) -> Objection | None:
+    if known.paused:
         return Objection("refused", "paused", "somebody has paused this executor; take the pause file away to go on")
-    if not is_open(rules.windows, standing.now_ms):
+    if not is_open(rules.windows, known.now_ms):
         return Objection("refused", "outside-window", "it is none of the times in executor.windows")
     return None
 
 
-def _unfit(command: Command, destination: str, scene: Scene) -> Objection | None:
-    if destination not in scene.brokers:
-        return Objection("refused", "destination-gone", f"{destination} is none of the {len(scene.brokers)} live brokers")
-    refusal = isolated(scene.policies, namespace_of(command.bundle), scene.brokers).get(destination)
+def _unfit(command: Command, destination: str, cluster: ClusterFacts) -> Objection | None:
+    if destination not in cluster.brokers:
+        return Objection("refused", "destination-gone", f"{destination} is none of the {len(cluster.brokers)} live brokers")
+    refusal = isolated(cluster.policies, namespace_of(command.bundle), cluster.brokers).get(destination)
     return None if refusal is None else Objection("refused", refusal.code, f"{destination} {refusal.text}")

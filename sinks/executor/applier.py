@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from sinks.executor.effect import Effect
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.http import Wait
 from sinks.wire.contracts.commands import CommandRecord
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Unauthorized
-from strategies.model import OutcomeStatus
 
 _FIRST_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long to look for a released bundle at its new broker, and how often and after which pause a failed call is tried again."""
 
     arrival_ms: int = 5_000
@@ -41,35 +41,26 @@ class Place(NamedTuple):
     split: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What came of a command; `reason` is None when it is just as commanded."""
-
-    status: OutcomeStatus
-    reason: str | None
-    owner_after: str | None
-
-
 class Applier:
     """Threads may share it, each with a bundle of its own."""
 
-    def __init__(self, admin: PulsarAdmin, patience: Patience, wait: Wait) -> None:
+    def __init__(self, admin: PulsarAdmin, retry: RetryPolicy, wait: Wait) -> None:
         """`wait` sleeps; True from it means that the program is to end, which is obeyed between two calls."""
         self._admin = admin
-        self._patience = patience
+        self._retry = retry
         self._wait = wait
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
         """Calls Pulsar until it took effect, or cannot. `may_go_on` is asked before each repetition. Raises Unauthorized."""
-        for attempt in range(1, self._patience.attempts + 1):
+        for attempt in range(1, self._retry.attempts + 1):
             failure = self._call(command)
             if failure is None:
                 return self._arrival(command)
-            last = attempt == self._patience.attempts
+            last = attempt == self._retry.attempts
             effect = self._after_failure(command, failure, last or not failure.retryable)
             if effect is not None:
                 return effect
-            if self._wait(self._patience.backoff_ms / 1000 * 2 ** (attempt - 1)) or not may_go_on():
+            if self._wait(self._retry.backoff_ms / 1000 * 2 ** (attempt - 1)) or not may_go_on():
                 return _failed(failure, command.source)
         raise AssertionError("the last attempt has an effect")
 
@@ -129,8 +120,8 @@ class Applier:
         return Effect("applied", None, place.owner)
 
     def _watch(self, command: CommandRecord, enough: Callable[[CommandRecord, Place], bool]) -> Place:
-        """Looks ever more rarely until it has seen enough or patience ends."""
-        deadline = time.monotonic() + self._patience.arrival_ms / 1000
+        """Looks ever more rarely until it has seen enough or `arrival_ms` have passed."""
+        deadline = time.monotonic() + self._retry.arrival_ms / 1000
         pause = _FIRST_LOOK_S
         while True:
             place = self._look(command)

@@ -1,62 +1,37 @@
-"""The executor: takes commands off the control topic in order, has each judged and carried out, and publishes what became of it.
+"""The executor: intake → judge → apply → publish. Each record passes once, and what one part makes is the input of the next.
 
-For each record exactly one outcome, published before the record's position is committed. What must survive a death in between stands in
-the journal: see there for the three states of a command.
+For each record exactly one outcome, published before the record's position is committed. What must survive a death in between is in the
+journal: see there for the three states of a command.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
 
-import msgspec
-
-from sinks.executor.applier import Applier, Effect
-from sinks.executor.journal import Entry, Journal, Received
-from sinks.executor.rate_limiter import Pace
+from sinks.executor.applier import Applier
+from sinks.executor.effect import Effect, refusal
+from sinks.executor.facts import Facts
+from sinks.executor.intake import Arrival, Intake, Rejection, Task
+from sinks.executor.journal import Journal
+from sinks.executor.judge import Judgement, judge
+from sinks.executor.publish import Done, ResultPublisher
+from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.access import Consumer, Publisher, TopicRecord
-from sinks.topics.epochs import epochs_in
-from sinks.topics.readable import check_read
-from sinks.wire.codec import cluster_of, decode_outcome, read_command, to_command
-from sinks.wire.contracts.commands import CommandRecord
-from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
-from sinks.wire.origin import Origin
-from sinks.wire.signing import SigningKey
-from strategies.admission import (
-    AdmissionRules,
-    Objection,
-    Scene,
-    Signature,
-    Standing,
-    frozen_objection,
-    isolation_of,
-    may_be_applied,
-    may_be_considered,
-)
-from strategies.errors import AdminError, NotFound, NotOwned, RebalancerError, SinkError, Unauthorized, WireError
-from strategies.model import Command, Outcome, OutcomeStatus
+from sinks.topics.access import Consumer, Publisher
+from sinks.wire.codec import decode_outcome, encode_outcome
+from strategies.errors import RebalancerError, SinkError
+from strategies.model import Outcome
 
-#: How long a verdict is remembered after its command has expired. From then on a repetition is refused because it is too late.
-_REMEMBER_MS = 3_600_000
-#: The same at a start, where no command has told yet whether this machine's clock is right.
-_REMEMBER_AT_START_MS = 7 * 86_400_000
 _POLL_S = 0.5
-#: Signatures of commands and rounds whose times and epochs count.
-_BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000
 #: How often rounds are read while commands wait for their turn.
 _LEARN_EVERY_S = 0.5
-#: So much of the rounds topic is held at a time (bytes).
-_ROUNDS_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -75,33 +50,8 @@ class ExecutorTopics:
             topic.close()
 
 
-@dataclass(frozen=True)
-class Duty:
-    """What an executor was told: the cluster it serves, the rules, whether it may act at all, the key it demands, where its brake is."""
-
-    cluster: str
-    rules: AdmissionRules = AdmissionRules()
-    apply: bool = False
-    key: SigningKey | None = None
-    pause_file: Path | None = None
-    at_once: int = 4
-    limits: WireLimits = DEFAULT_LIMITS
-
-
-class Done(NamedTuple):
-    """One outcome, with the command it answers."""
-
-    command: Command
-    outcome: Outcome
-
-
-#: Work may be done beside other work; what it returns is called in the order of the records.
-Finish = Callable[[], None]
-Work = Callable[[], Finish]
-
-
 class Stopped(RebalancerError):
-    """The executor is to end before this command was begun; it comes again."""
+    """The executor ends before this command was begun; the next start receives it again."""
 
 
 class Executor:
@@ -109,227 +59,89 @@ class Executor:
 
     def __init__(
         self,
-        duty: Duty,
+        config: ExecutorConfig,
         topics: ExecutorTopics,
         *,
         journal: Journal,
         admin: PulsarAdmin,
         applier: Applier,
-        pace: Pace,
+        limiter: RateLimiter,
         frozen: Callable[[Sequence[str]], str] = lambda _: "",
-        tell: Callable[[Done], None] = lambda _: None,
+        on_outcome: Callable[[Done], None] = lambda _: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is. `tell` hears of every outcome after it
-        was published. `clock_ms`: ms since the epoch."""
-        self._duty = duty
-        self._topics = topics
+        """`frozen`: a sentence about those of the live brokers that are frozen, empty when none is. `on_outcome` is called with every
+        outcome after it was published. `clock_ms`: ms since the epoch."""
+        self._config = config
+        self._commands = topics.commands
         self._journal = journal
-        self._admin = admin
         self._applier = applier
-        self._pace = pace
-        self._frozen = frozen
-        self._tell = tell
+        self._limiter = limiter
         self._clock_ms = clock_ms
-        self._waiting: deque[TopicRecord] = deque()
-        self._issued_ms = 0
+        self._intake = Intake(config, topics.commands, topics.rounds, journal=journal, clock_ms=clock_ms)
+        self._facts = Facts(config, journal, admin, frozen, clock_ms)
+        self._publisher = ResultPublisher(topics.outcomes, topics.telemetry, topics.rejected, journal, on_outcome)
 
     def recover(self) -> None:
         """What the last process left: looks after open commands, publishes decided ones. Raises SinkError, Unauthorized."""
-        for entry in self._journal.unfinished():
-            self._finish(entry.received, read_command(entry.received.record), entry, self._signature(entry.received.record))
-        self._journal.forget(self._clock_ms() - _REMEMBER_AT_START_MS)
+        for task in self._intake.unfinished():
+            self._publisher.publish(self._result(task))
+        self._intake.forget_at_start()
 
     def step(self, timeout_s: float = _POLL_S) -> int:
         """Works off the next few records; how many. Raises SinkError, Unauthorized, Stopped; then what was not finished comes again."""
-        self._learn_epochs()
-        wave = self._next_wave(timeout_s)
+        self._intake.learn_epochs()
+        wave = self._intake.next_wave(timeout_s)
         if not wave:
             return 0
-        works = [self._work(record) for record in wave]
-        with ThreadPoolExecutor(self._duty.at_once, thread_name_prefix="apply") as pool:
-            finishes = [pool.submit(work) for work in works]
-            while wait(finishes, _LEARN_EVERY_S).not_done:
-                # What waits for its turn is judged by the newest epoch; a topic that cannot be read stops the next step, not this one.
-                with suppress(SinkError):
-                    self._learn_epochs()
-        for record, finish in zip(wave, finishes, strict=True):
-            finish.result()()
-            self._topics.commands.commit(record)
-        self._forget()
+        for arrival, result in zip(wave, self._results(wave), strict=True):
+            self._publisher.publish(result.result())
+            self._commands.commit(arrival.record)
+        self._intake.forget()
         return len(wave)
 
-    def _work(self, record: TopicRecord) -> Work:
-        """What is to be done about a record, judged in its turn."""
-        try:
-            command = self._read(record)
-        except WireError as error:
-            complaint = error
-            return lambda: lambda: self._reject(record, complaint)
-        if command is None:
-            return lambda: _nothing
-        received, signature = Received(command.id, record.position, record.value), self._signature(record.value)
-        same, earlier = self._journal.earlier(received)
-        if same is not None:
-            entry = same
-            return lambda: _nothing if entry.published else lambda: self._finish(received, command, entry, signature)
-        standing = self._standing(command, signature, earlier)
+    def _results(self, wave: Sequence[Arrival]) -> list[Future[Done | Rejection | None]]:
+        """All of a wave, worked on side by side."""
+        with ThreadPoolExecutor(self._config.at_once, thread_name_prefix="apply") as pool:
+            results = [pool.submit(self._result, arrival.content) for arrival in wave]
+            while wait(results, _LEARN_EVERY_S).not_done:
+                # What waits for its turn is judged by the newest epoch; a topic that cannot be read stops the next step, not this one.
+                with suppress(SinkError):
+                    self._intake.learn_epochs()
+        return results
 
-        def work() -> Finish:
-            outcome = self._handle(received, command, standing)
-            return lambda: self._publish(received, command, outcome, signature)
+    def _result(self, content: Task | Rejection | None) -> Done | Rejection | None:
+        return Done(content, self._outcome(content)) if isinstance(content, Task) else content
 
-        return work
+    def _outcome(self, task: Task) -> Outcome:
+        """Of a command that was being carried out when the last process ended, the cluster is asked before anything is done."""
+        if task.entry is not None:
+            if task.entry.outcome is not None:
+                return decode_outcome(task.entry.outcome)
+            effect = self._applier.after_interruption(task.wire)
+            if effect is not None:
+                return self._decided(task, effect, task.entry.owner)
+        judgement = judge(task.command, self._facts.of_command(task), self._facts.of_cluster, self._config)
+        if judgement.effect is not None:
+            return self._decided(task, judgement.effect, judgement.owner)
+        return self._applied(task, judgement)
 
-    def _finish(self, received: Received, command: CommandRecord, entry: Entry, signature: Signature) -> None:
-        """A command that was left half done."""
-        outcome = self._resume(entry, command, signature) if entry.outcome is None else decode_outcome(entry.outcome)
-        self._publish(received, command, outcome, signature)
-
-    def _read(self, record: TopicRecord) -> CommandRecord | None:
-        """The command; None for one of another cluster, which another executor serves."""
-        check_read(record)
-        if record.size > self._duty.limits.max_record_bytes:
-            raise WireError("too-large", f"The record has {record.size} bytes, more than wire.max_record_bytes; no command is that large.")
-        command = read_command(record.value)
-        return command if command.cluster == self._duty.cluster else None
-
-    def _signature(self, record: bytes) -> Signature:
-        return "unchecked" if self._duty.key is None else self._duty.key.check(record)
-
-    def _standing(self, command: CommandRecord, signature: Signature, earlier: OutcomeStatus | None) -> Callable[[], Standing]:
-        """What is known now; asked again right before something is done. Only a command that may be believed raises the epoch."""
-        if signature in _BELIEVED:
-            self._journal.see_epoch(command.cluster, command.epoch)
-            self._issued_ms = max(self._issued_ms, min(command.issued_at_ms, self._clock_ms()))
-        newest, pause = self._journal.newest_epoch, self._duty.pause_file
-        return lambda: Standing(self._clock_ms(), signature, newest(command.cluster), earlier, pause is not None and pause.exists())
-
-    def _handle(self, received: Received, command: CommandRecord, standing: Callable[[], Standing]) -> Outcome:
-        plain = to_command(command)
-        objection = may_be_considered(plain, standing(), self._duty.rules)
-        if objection is not None:
-            return self._decided(received, command, _effect(objection, None), None, 0)
-        try:
-            scene = self._look(plain)
-        except Unauthorized:
-            raise
-        except NotOwned as error:
-            return self._decided(received, command, Effect("refused", f"not-owned: {error}", None), None, 0)
-        except AdminError as error:
-            return self._decided(received, command, Effect("failed", f"cluster-silent: {error}", None), None, 0)
-        objection = may_be_applied(plain, scene)
-        if objection is not None:
-            return self._decided(received, command, _effect(objection, scene.owner), scene.owner, 0)
-        if not self._duty.apply:
-            return self._decided(received, command, Effect("dry-run", _intention(plain), scene.owner), scene.owner, 0)
-        if not self._pace.take():
+    def _applied(self, task: Task, judgement: Judgement) -> Outcome:
+        """Waits for the command's turn; the last objections are asked for after that, right before each call."""
+        if not self._limiter.acquire():
             raise Stopped("The executor is stopping; the command is left for the next start.")
-
-        def objection_now() -> Objection | None:
-            return may_be_considered(plain, standing(), self._duty.rules) or frozen_objection(self._frozen(scene.brokers))
-
-        objection = objection_now()
+        owner, brokers = judgement.owner, judgement.brokers
+        objection = self._facts.objection(task, brokers)
         if objection is not None:
-            return self._decided(received, command, _effect(objection, scene.owner), scene.owner, 0)
-        return self._apply(received, command, scene.owner, lambda: objection_now() is None)
-
-    def _apply(self, received: Received, command: CommandRecord, owner: str | None, may_go_on: Callable[[], bool]) -> Outcome:
+            return self._decided(task, refusal(objection, owner), owner)
         begun = time.monotonic()
-        self._journal.intend(received, owner, self._clock_ms())
-        effect = self._applier.apply(command, may_go_on)
-        return self._decided(received, command, effect, owner, int((time.monotonic() - begun) * 1000))
+        self._journal.intend(task.received, owner, self._clock_ms())
+        effect = self._applier.apply(task.wire, lambda: self._facts.objection(task, brokers) is None)
+        return self._decided(task, effect, owner, int((time.monotonic() - begun) * 1000))
 
-    def _resume(self, entry: Entry, command: CommandRecord, signature: Signature) -> Outcome:
-        """A command that was being carried out when the last process died: the cluster is asked before anything is done."""
-        received, effect = entry.received, self._applier.after_interruption(command)
-        if effect is not None:
-            return self._decided(received, command, effect, entry.owner, 0)
-        return self._handle(received, command, self._standing(command, signature, None))
-
-    def _look(self, command: Command) -> Scene:
-        brokers = self._admin.brokers()
-        if frozen := self._frozen(brokers):
-            return Scene(brokers, None, frozen=frozen)
-        owner = self._admin.owner(command.bundle, [command.source, *([command.destination] if command.destination else [])], brokers)
-        exists = owner is not None or self._exists(command.bundle)
-        return Scene(brokers, owner, isolation_of(self._admin.isolation_policies()), exists)
-
-    def _exists(self, bundle: str) -> bool:
-        namespace, _, range_ = bundle.rpartition("/")
-        try:
-            return range_ in self._admin.ranges(namespace)
-        except NotFound:
-            return False
-
-    def _decided(self, received: Received, command: CommandRecord, effect: Effect, before: str | None, took_ms: int) -> Outcome:
-        now_ms = self._clock_ms()
+    def _decided(self, task: Task, effect: Effect, before: str | None, took_ms: int = 0) -> Outcome:
+        command, now_ms = task.command, self._clock_ms()
         reason = effect.reason and effect.reason[:_LONGEST_REASON]
         outcome = Outcome(command.id, command.cluster, command.bundle, effect.status, reason, before, effect.owner_after, took_ms, now_ms)
-        self._journal.decide(received, effect.status, encode_outcome(outcome), now_ms)
+        self._journal.decide(task.received, effect.status, encode_outcome(outcome), now_ms)
         return outcome
-
-    def _publish(self, received: Received, command: CommandRecord, outcome: Outcome, signature: Signature) -> None:
-        self._topics.outcomes.publish(outcome.cluster, encode_outcome(outcome))
-        self._topics.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
-        self._topics.outcomes.flush()
-        self._topics.telemetry.flush()
-        self._journal.publish(received, command.expires_at_ms if signature in _BELIEVED else 0)
-        self._tell(Done(to_command(command), outcome))
-
-    def _forget(self) -> None:
-        """Drops verdicts on commands that expired long ago, both by this machine's clock and by the times of believed commands.
-
-        A clock that is ahead by mistake does not make a command unknown that may still be carried out.
-        """
-        self._journal.forget(min(self._clock_ms(), self._issued_ms) - _REMEMBER_MS)
-
-    def _reject(self, record: TopicRecord, error: WireError) -> None:
-        cluster = cluster_of(record.value)
-        self._topics.rejected.publish(cluster, encode_rejected(error, Origin(record.position, record.value, record.size), cluster))
-        self._topics.rejected.flush()
-
-    def _learn_epochs(self) -> None:
-        """A new job announces its epoch with its first round, before it has any command to give. With a key, only a signed one counts."""
-        while records := self._topics.rounds.poll(1_000, 0, _ROUNDS_BYTES):
-            newest: dict[str, int] = {}
-            for told in epochs_in(record.value for record in records if self._signature(record.value) in _BELIEVED):
-                newest[told.cluster] = max(told.epoch, newest.get(told.cluster, 0))
-            for cluster, epoch in newest.items():
-                self._journal.see_epoch(cluster, epoch)
-            self._topics.rounds.commit(records[-1])
-
-    def _next_wave(self, timeout_s: float) -> list[TopicRecord]:
-        """The next records, as many as may be worked on at once, none of them about a bundle that another one is about."""
-        if len(self._waiting) < self._duty.at_once:
-            self._waiting.extend(self._topics.commands.poll(self._duty.at_once - len(self._waiting), 0 if self._waiting else timeout_s))
-        wave: list[TopicRecord] = []
-        subjects: set[str] = set()
-        while self._waiting and (subject := _bundle_of(self._waiting[0].value)) not in subjects:
-            wave.append(self._waiting.popleft())
-            subjects |= {subject} if subject else set()
-        return wave
-
-
-def _nothing() -> None:
-    """There is nothing to finish."""
-
-
-def _effect(objection: Objection, owner: str | None) -> Effect:
-    return Effect(objection.status, str(objection), owner)
-
-
-def _intention(command: Command) -> str:
-    where = "" if command.destination is None else f" to {command.destination}"
-    return f"dry-run: would {command.action} {command.bundle} from {command.source}{where}"
-
-
-class _BundleOnly(msgspec.Struct):
-    bundle: str = ""
-
-
-def _bundle_of(value: bytes) -> str:
-    try:
-        return msgspec.json.decode(value, type=_BundleOnly).bundle
-    except (ValueError, RecursionError):
-        return ""

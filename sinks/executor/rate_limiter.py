@@ -1,4 +1,4 @@
-"""How fast commands may be begun: at most so many within any minute."""
+"""How fast commands may be begun: at most this number within any minute."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _MINUTE_S = 60.0
 _SHORTEST_WAIT_S = 0.001
 
 
-class Pace:
+class RateLimiter:
     """Threads may share it; they wait for each other. A limit of 0 is none."""
 
     def __init__(self, per_minute: int, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        """`wait` sleeps so many seconds; True from it means that the program is to end. `clock` counts seconds."""
+        """`wait` sleeps for a number of seconds; True from it means that the program is to end. `clock` counts seconds."""
         self._per_minute = per_minute
         self._wait = wait
         self._clock = clock
         self._begun: deque[float] = deque()
         self._lock = threading.Lock()
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Waits until one more may be begun; False when the program is to end instead."""
         if self._per_minute == 0:
             return True

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.signing import SigningKey
 from strategies.admission import AdmissionRules
 from strategies.errors import SettingsError
 from strategies.limits.names import patterns
@@ -36,6 +38,19 @@ class ExecutorSettings:
     arrival_timeout_ms: Annotated[
         int, Setting("How long to look for a released bundle at its new broker; without clients nobody looks it up", "ms", ge=0, le=600_000)
     ] = 5_000
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """The cluster that an executor serves, the rules, whether it may act at all, the key it demands, the file that pauses it."""
+
+    cluster: str
+    rules: AdmissionRules = AdmissionRules()
+    apply: bool = False
+    key: SigningKey | None = None
+    pause_file: Path | None = None
+    at_once: int = 4
+    limits: WireLimits = DEFAULT_LIMITS
 
 
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:

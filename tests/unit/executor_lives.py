@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Literal
 
-from sinks.executor.applier import Applier, Effect, Patience
-from sinks.executor.executor import Duty, Executor, ExecutorTopics
+from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.effect import Effect
+from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.rate_limiter import Pace
+from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.settings import ExecutorConfig
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer, open_publisher
@@ -21,7 +23,7 @@ from tests.pulsar_fake.server import FakePulsar
 
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xc0000000", "t/ns/0xc0000000_0xffffffff")
 ONE, TWO, THREE, FOUR = BUNDLES
-APPLY = Duty("c", apply=True)
+APPLY = ExecutorConfig("c", apply=True)
 
 
 class Death(BaseException):
@@ -35,14 +37,14 @@ class Life:
     dies: Literal["", "before the call", "after the call", "before publishing", "before committing"] = ""
     later_ms: int = 0
     per_minute: int = 0
-    pace: Pace | None = None
+    limiter: RateLimiter | None = None
 
 
 class MortalApplier(Applier):
     """Dies when Pulsar is called."""
 
     def __init__(self, admin: PulsarAdmin, life: Life) -> None:
-        super().__init__(admin, Patience(300, backoff_ms=0), wait=Event().wait)
+        super().__init__(admin, RetryPolicy(300, backoff_ms=0), wait=Event().wait)
         self.life = life
 
     def apply(self, command: CommandRecord, may_go_on: Callable[[], bool]) -> Effect:
@@ -94,7 +96,11 @@ class MortalConsumer:
 
 @contextmanager
 def executor(
-    pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life(), frozen: Callable[[Sequence[str]], str] = lambda _: ""
+    pulsar: FakePulsar,
+    control: Control,
+    config: ExecutorConfig = APPLY,
+    life: Life = Life(),
+    frozen: Callable[[Sequence[str]], str] = lambda _: "",
 ) -> Iterator[Executor]:
     """One life of an executor; the next one goes on where it stopped."""
     state = control.folder / "state"
@@ -105,14 +111,14 @@ def executor(
         commands, rounds = (open_consumer(control.uri(topic), "executor", state) for topic in ("commands", "rounds"))
         topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
         stack.callback(topics.close)
-        applier, pace = MortalApplier(admin, life), life.pace or Pace(life.per_minute, wait=lambda _: True)
+        applier, limiter = MortalApplier(admin, life), life.limiter or RateLimiter(life.per_minute, wait=lambda _: True)
         clock_ms = lambda: now_ms() + life.later_ms  # noqa: E731
-        yield Executor(duty, topics, journal=journal, admin=admin, applier=applier, pace=pace, frozen=frozen, clock_ms=clock_ms)
+        yield Executor(config, topics, journal=journal, admin=admin, applier=applier, limiter=limiter, frozen=frozen, clock_ms=clock_ms)
 
 
-def run(pulsar: FakePulsar, control: Control, duty: Duty = APPLY, life: Life = Life()) -> list[tuple[str, str]]:
+def run(pulsar: FakePulsar, control: Control, config: ExecutorConfig = APPLY, life: Life = Life()) -> list[tuple[str, str]]:
     """All there is; status and reason code of each outcome so far."""
-    with executor(pulsar, control, duty, life) as one:
+    with executor(pulsar, control, config, life) as one:
         one.recover()
         while one.step(0):
             pass

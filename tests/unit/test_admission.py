@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
-from strategies.admission import AdmissionRules, Objection, Scene, Standing, may_be_applied, may_be_considered
+from strategies.admission import AdmissionRules, ClusterFacts, CommandFacts, Objection, may_be_applied, may_be_considered
 from strategies.errors import SettingsError
 from strategies.filters.policies import read_policies
 from tests.control_topic import command
 
 NOON = 12 * 3_600_000
 MOVE = command("t/ns/0x00000000_0x80000000", "a:1", "b:1", epoch=3, issued_at_ms=NOON - 1000, expires_at_ms=NOON + 1000)
-NOW = Standing(NOON, newest_epoch=3)
+NOW = CommandFacts(NOON, newest_epoch=3)
 ALL = AdmissionRules()
 
 
@@ -30,7 +30,7 @@ def told(objection: Objection | None) -> tuple[str, str] | None:
 def test_a_command_against_which_nothing_speaks() -> None:
     assert may_be_considered(MOVE, NOW, ALL) is None
     assert may_be_considered(MOVE, replace(NOW, signature="signed", earlier="dry-run", newest_epoch=0), ALL) is None
-    assert may_be_applied(MOVE, Scene(("a:1", "b:1"), "a:1")) is None
+    assert may_be_applied(MOVE, ClusterFacts(("a:1", "b:1"), "a:1")) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_known_of_the_command(change: dict[str, object], expected: tuple
 
 
 def test_forgery_is_told_before_everything_else_and_the_pause_last() -> None:
-    worst = Standing(NOON + 5000, "wrong", 9, "applied", True)
+    worst = CommandFacts(NOON + 5000, "wrong", 9, "applied", True)
     nothing_allowed = rules(deny="*", windows="01:00-02:00")
     codes = []
     for standing in (worst, replace(worst, signature="signed"), replace(NOW, earlier="applied", paused=True), replace(NOW, paused=True)):
@@ -126,12 +126,12 @@ def test_times_of_day(windows: str, open_: bool) -> None:
     ],
 )
 def test_what_the_owner_says(owner: str | None, exists: bool, expected: tuple[str, str]) -> None:
-    assert told(may_be_applied(MOVE, Scene(("a:1", "b:1", "c:1"), owner, exists=exists))) == expected
+    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), owner, exists=exists))) == expected
 
 
 def test_a_destination_that_is_not_there() -> None:
-    assert told(may_be_applied(MOVE, Scene(("a:1",), "a:1"))) == ("refused", "destination-gone")
-    assert may_be_applied(replace(MOVE, destination=None, action="unload"), Scene(("a:1",), "a:1")) is None
+    assert told(may_be_applied(MOVE, ClusterFacts(("a:1",), "a:1"))) == ("refused", "destination-gone")
+    assert may_be_applied(replace(MOVE, destination=None, action="unload"), ClusterFacts(("a:1",), "a:1")) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_isolation_which_pulsar_does_not_check(namespaces: str, primary: str, co
     }
     policies = read_policies(json.dumps({"isolation": {"p": policy}}))
 
-    assert told(may_be_applied(MOVE, Scene(("a:1", "b:1", "c:1"), "a:1", policies))) == (None if code is None else ("refused", code))
+    assert told(may_be_applied(MOVE, ClusterFacts(("a:1", "b:1", "c:1"), "a:1", policies))) == (None if code is None else ("refused", code))
 
 
 def test_lists_that_cannot_be_read_are_told_all_at_once() -> None:

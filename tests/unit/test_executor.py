@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.executor.executor import Duty, Stopped
+from sinks.executor.executor import Stopped
 from sinks.executor.journal import Journal, Received
-from sinks.executor.rate_limiter import Pace
+from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode, decode_rejected, encode_command
 from sinks.wire.position import Position
@@ -68,7 +69,7 @@ def test_without_apply_nothing_is_called_and_the_intention_is_told(pulsar: FakeP
     one, two, three = pulsar.cluster.brokers
     control.send(command(ONE, one, two), command(TWO, two, three))
 
-    assert run(pulsar, control, Duty("c")) == [("dry-run", "dry-run"), ("refused", "moved-on")]
+    assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run"), ("refused", "moved-on")]
     assert control.outcomes()[0].reason == f"dry-run: would transfer {ONE} from {one} to {two}"
     assert pulsar.asked("PUT") == []
 
@@ -77,7 +78,7 @@ def test_a_command_that_was_only_rehearsed_may_come_again_for_real(pulsar: FakeP
     one, two, _ = pulsar.cluster.brokers
     move = command(ONE, one, two)
     control.send(move)
-    run(pulsar, control, Duty("c"))
+    run(pulsar, control, ExecutorConfig("c"))
     control.send(move)
 
     assert run(pulsar, control) == [("dry-run", "dry-run"), ("applied", "")]
@@ -208,7 +209,7 @@ def test_what_is_no_command_becomes_a_rejected_record(pulsar: FakePulsar, contro
 def test_the_pause_file_is_honoured_at_once(pulsar: FakePulsar, control: Control) -> None:
     one, two, _ = pulsar.cluster.brokers
     brake = control.folder / "pause"
-    duty = replace(APPLY, pause_file=brake, at_once=1)
+    config = replace(APPLY, pause_file=brake, at_once=1)
     control.send(command(ONE, one, two), command(TWO, one, two), command(THREE, one, two))
 
     def pause(request: Request) -> Fault | None:
@@ -218,11 +219,11 @@ def test_the_pause_file_is_honoured_at_once(pulsar: FakePulsar, control: Control
         return None
 
     pulsar.faults = pause
-    assert run(pulsar, control, duty) == [("applied", ""), ("refused", "paused"), ("refused", "paused")]
+    assert run(pulsar, control, config) == [("applied", ""), ("refused", "paused"), ("refused", "paused")]
 
     brake.unlink()
     control.send(command(TWO, one, two))
-    assert run(pulsar, control, duty)[3:] == [("applied", "")]
+    assert run(pulsar, control, config)[3:] == [("applied", "")]
 
 
 def test_a_pause_is_seen_even_after_the_cluster_was_looked_at(pulsar: FakePulsar, control: Control) -> None:
@@ -265,7 +266,7 @@ def test_a_command_that_waited_for_its_turn_is_judged_by_the_newest_epoch(pulsar
         now[0] += seconds
         return False
 
-    life = Life(pace=Pace(1, wait, lambda: now[0]))
+    life = Life(limiter=RateLimiter(1, wait, lambda: now[0]))
     assert run(pulsar, control, replace(APPLY, at_once=1), life) == [("applied", ""), ("refused", "older-epoch")]
 
 

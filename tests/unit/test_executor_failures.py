@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinks.executor.executor import Duty
+from sinks.executor.settings import ExecutorConfig
 from strategies.errors import Unauthorized
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Answer, Applied, Request
@@ -221,5 +221,5 @@ class TestAfterADeath:
         with pytest.raises(Death):
             run(pulsar, control, life=Life("before the call"))
 
-        assert run(pulsar, control, Duty("c")) == [("dry-run", "dry-run")]
+        assert run(pulsar, control, ExecutorConfig("c")) == [("dry-run", "dry-run")]
         assert pulsar.asked("PUT") == []

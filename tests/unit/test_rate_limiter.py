@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.executor.rate_limiter import Pace
+from sinks.executor.rate_limiter import RateLimiter
 
 
 class Clock:
@@ -26,10 +26,10 @@ class Clock:
 @given(st.integers(1, 5), st.lists(st.floats(0, 40), min_size=1, max_size=40))
 def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]) -> None:
     clock, begun = Clock(), []
-    pace = Pace(most, clock.wait, clock.read)
+    limiter = RateLimiter(most, clock.wait, clock.read)
     for pause in pauses:
         clock.wait(pause)
-        assert pace.take()
+        assert limiter.acquire()
         begun.append(clock.now)
 
     assert all(later - earlier >= 60 - 1e-6 for earlier, later in zip(begun, begun[most:], strict=False))
@@ -37,13 +37,13 @@ def test_in_no_minute_more_are_begun_than_allowed(most: int, pauses: list[float]
 
 def test_whoever_is_within_the_limit_does_not_wait() -> None:
     clock = Clock()
-    pace = Pace(3, clock.wait, clock.read)
-    assert [pace.take() for _ in range(3)] == [True] * 3
+    limiter = RateLimiter(3, clock.wait, clock.read)
+    assert [limiter.acquire() for _ in range(3)] == [True] * 3
     assert clock.now == 0
-    assert Pace(0, clock.wait, clock.read).take()
+    assert RateLimiter(0, clock.wait, clock.read).acquire()
 
 
 def test_a_wish_to_stop_ends_the_wait() -> None:
     clock = Clock(patience_s=30)
-    pace = Pace(1, clock.wait, clock.read)
-    assert [pace.take(), pace.take()] == [True, False]
+    limiter = RateLimiter(1, clock.wait, clock.read)
+    assert [limiter.acquire(), limiter.acquire()] == [True, False]

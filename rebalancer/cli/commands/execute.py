@@ -13,7 +13,8 @@ from rebalancer.cli.execute.assembly import Assembled, assembled
 from rebalancer.cli.execute.lines import line, summary
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
-from sinks.executor.executor import Done, Executor, Stopped
+from sinks.executor.executor import Executor, Stopped
+from sinks.executor.publish import Done
 from sinks.stopping import Stop, stopping
 from sinks.topics.outage import Outage
 from sinks.topics.watch import watched
@@ -47,7 +48,7 @@ def execute(
 
     log = Log(settings.log)
 
-    def tell(done: Done) -> None:
+    def show(done: Done) -> None:
         counts[done.outcome.status] += 1
         if as_json:
             print(encode_outcome(done.outcome).decode(), flush=True)
@@ -59,7 +60,7 @@ def execute(
         begun = False
         while not stop.is_set():
             try:
-                with assembled(settings, apply, stop.wait, tell, log.warn) as ready:
+                with assembled(settings, apply, stop.wait, show, log.warn) as ready:
                     if not begun:
                         log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
                         stack.enter_context(watched(_topics(settings), settings.job.access, outage))

@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from rebalancer.settings.load import Settings
-from sinks.executor.applier import Applier, Patience
-from sinks.executor.executor import Done, Duty, Executor, ExecutorTopics
+from sinks.executor.applier import Applier, RetryPolicy
+from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.rate_limiter import Pace
-from sinks.executor.settings import admission_rules, pause_file, state_folder
+from sinks.executor.publish import Done
+from sinks.executor.rate_limiter import RateLimiter
+from sinks.executor.settings import ExecutorConfig, admission_rules, pause_file, state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers, Say
@@ -34,7 +35,7 @@ class Assembled:
 
 @contextmanager
 def assembled(
-    settings: Settings, apply: bool, wait: Callable[[float], bool], tell: Callable[[Done], None], say: Say = lambda _: None
+    settings: Settings, apply: bool, wait: Callable[[float], bool], on_outcome: Callable[[Done], None], say: Say = lambda _: None
 ) -> Iterator[Assembled]:
     """Opens everything, asks the cluster who is there, and closes everything again. Raises SettingsError, AdminError, SinkError.
 
@@ -42,7 +43,7 @@ def assembled(
     """
     given, pulsar = settings.executor, settings.pulsar
     key = signing_key(settings.job.signing)
-    duty = Duty(pulsar.cluster, admission_rules(given), apply, key, pause_file(given), given.max_concurrent, settings.job.wire)
+    config = ExecutorConfig(pulsar.cluster, admission_rules(given), apply, key, pause_file(given), given.max_concurrent, settings.job.wire)
     with ExitStack() as stack:
         admin = PulsarAdmin(pulsar, wait, known=KnownBrokers(pulsar, [state_folder(given)], say))
         stack.callback(admin.close)
@@ -50,19 +51,19 @@ def assembled(
         journal = Journal(state_folder(given))
         stack.callback(journal.close)
         topics = _topics(settings, stack)
-        patience = Patience(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
+        retry = RetryPolicy(given.arrival_timeout_ms, pulsar.attempts, pulsar.backoff_ms)
         looking = PulsarAdmin(probing(pulsar), wait)
         stack.callback(looking.close)
         watch = FreezeWatch(looking)
         executor = Executor(
-            duty,
+            config,
             topics,
             journal=journal,
             admin=admin,
-            applier=Applier(admin, patience, wait),
-            pace=Pace(given.max_per_minute, wait),
+            applier=Applier(admin, retry, wait),
+            limiter=RateLimiter(given.max_per_minute, wait),
             frozen=lambda live: str(watch.stuck(live) or ""),
-            tell=tell,
+            on_outcome=on_outcome,
         )
         yield Assembled(executor, brokers, key is not None)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from rebalancer.cli.log_lines import Line
-from sinks.executor.executor import Done
+from sinks.executor.publish import Done
 
 _WIDEST_STATUS = len("already-done")
 
 
 def line(done: Done) -> Line:
     """`applied       transfer t/ns/0x…: a:1 → b:1 in 120 ms`, with the reason behind it where there is one."""
-    command, outcome = done
+    command, outcome = done.task.command, done.outcome
     where = command.source if command.destination is None else f"{command.source} → {command.destination}"
     took = f" in {outcome.took_ms} ms" if outcome.status == "applied" else ""
     why = f" [{outcome.reason}]" if outcome.reason else ""

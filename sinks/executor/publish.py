@@ -1,0 +1,57 @@
+"""Publishes what came of records: outcomes of commands, and records that are no command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sinks.executor.intake import Rejection, Task
+from sinks.executor.journal import Journal
+from sinks.topics.access import Publisher
+from sinks.wire.codec import cluster_of
+from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry, encode_rejected
+from sinks.wire.origin import Origin
+from strategies.model import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command and its outcome."""
+
+    task: Task
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class ResultPublisher:
+    """`on_outcome` is called with every outcome after it was published. Raises SinkError."""
+
+    outcomes: Publisher
+    telemetry: Publisher
+    rejected: Publisher
+    journal: Journal
+    on_outcome: Callable[[Done], None]
+
+    def publish(self, result: Done | Rejection | None) -> None:
+        """Returns when the result is on its topics; None is the result of a record that is left to others."""
+        match result:
+            case Done():
+                self._publish_outcome(result)
+            case Rejection():
+                self._publish_rejection(result)
+
+    def _publish_outcome(self, done: Done) -> None:
+        task, outcome = done.task, done.outcome
+        self.outcomes.publish(outcome.cluster, encode_outcome(outcome))
+        self.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
+        self.outcomes.flush()
+        self.telemetry.flush()
+        self.journal.publish(task.received, task.command.expires_at_ms if task.believed else 0)
+        self.on_outcome(done)
+
+    def _publish_rejection(self, rejection: Rejection) -> None:
+        record = rejection.record
+        cluster = cluster_of(record.value)
+        origin = Origin(record.position, record.value, record.size)
+        self.rejected.publish(cluster, encode_rejected(rejection.error, origin, cluster))
+        self.rejected.flush()
