@@ -23,6 +23,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
 from sinks.topics.uri import file_topic_uri
+from tests.topic_uris import topic_of
 
 _ROOT = Path(__file__).parents[1]
 
@@ -48,7 +49,10 @@ def main() -> None:
     given = parser.parse_args()
     with fleet(given.brokers, given.bundles, *given.latency_ms) as urls, tempfile.TemporaryDirectory() as folder:
         settings, topic = PulsarSettings("c", urls), Path(folder) / "telemetry"
-        with closing(PulsarAdmin(settings, keep_open=False)) as admin, closing(open_publisher(file_topic_uri(topic))) as publisher:
+        with (
+            closing(PulsarAdmin(settings, keep_open=False)) as admin,
+            closing(open_publisher(topic_of(file_topic_uri(topic)))) as publisher,
+        ):
             poll = open_poll("modular", settings, CollectorSettings(), (admin, admin), wall_clock_ms)
             collector = Collector("c", CollectorSettings(), manager="modular", admin=admin, poll=poll, telemetry=publisher)
             seconds = []

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import say
 from benchmarks.fleet import Fleet
 from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, TWO_PARTITIONS, Figures, tables
-from streaming.settings import JobSettings, Topics
+from sinks.topics.settings import Topics
+from streaming.settings import JobSettings
+from tests.topic_uris import topics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +122,7 @@ class Bench:
             say(f"micro-batches of {mode.records:,}: job and pass-throughs in turns")
             job = replace(self._job(name), max_records_per_batch=mode.records)
             plain, decoding = (replace(job, checkpoint=str(self.folder / f"{name}-{one}")) for one in ("plain", "decoding"))
-            two = replace(job, checkpoint=str(self.folder / f"{name}-two"), topics=self._topics(f"{name}-two", job.topics.telemetry))
+            two = replace(job, checkpoint=str(self.folder / f"{name}-two"), topics=self._topics(f"{name}-two", str(job.topics.telemetry)))
             queries = [
                 pass_through(PASS_THROUGH, self.spark, plain, self._topic(f"{name}-plain")),
                 decoding_pass_through(DECODING, self.spark, decoding, self._topic(f"{name}-decoded")),
@@ -130,7 +132,7 @@ class Bench:
             fleet = self._fleet(self.plan.brokers)
             before = figures.batches
             counts = {"warm_ups": self.plan.warm_ups, "turns": self.plan.turns, "batches": mode.batches}
-            for times in in_turns(queries, job.topics.telemetry, fleet, mode.records, **counts):
+            for times in in_turns(queries, str(job.topics.telemetry), fleet, mode.records, **counts):
                 figures.batches = [*before, *times]
                 say("  " + ", ".join(f"{one.query} {one.batch_ms}" for one in times))
 
@@ -165,7 +167,7 @@ class Bench:
         return self.kafka.topic(name, 1, _TOPIC)
 
     def _topics(self, name: str, telemetry: str) -> Topics:
-        return Topics(telemetry=telemetry, **{kind: self._topic(f"{name}-{kind}") for kind in _OUTPUTS})
+        return topics_of(telemetry=telemetry, **{kind: self._topic(f"{name}-{kind}") for kind in _OUTPUTS})
 
     def _job(self, name: str) -> JobSettings:
         return JobSettings(topics=self._topics(name, self._topic(f"{name}-telemetry")), checkpoint=str(self.folder / name))
@@ -176,7 +178,7 @@ def _session(kafka: KafkaBroker, folder: Path) -> Iterator[SparkSession]:
     """A Spark with the settings of a long-running job on Kafka; its log is in `folder`."""
     from streaming.session import start_session, stop_session
 
-    started = start_session(JobSettings(topics=Topics(telemetry=f"kafka://{kafka.address()}/any")), folder / "spark.log")
+    started = start_session(JobSettings(topics=topics_of(telemetry=f"kafka://{kafka.address()}/any")), folder / "spark.log")
     try:
         yield started
     finally:

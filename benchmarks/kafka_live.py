@@ -23,10 +23,11 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
+from tests.topic_uris import topic_of
 
 _PATIENCE_S = 180.0
 #: Not counted: the first round of a job, which starts Spark's workers, and one more.
@@ -170,10 +171,10 @@ class _Arrivals:
 
 
 @contextmanager
-def _first_commands(uri: str) -> Iterator[_Arrivals]:
+def _first_commands(uri: str | TopicUri) -> Iterator[_Arrivals]:
     from kafka import KafkaConsumer
 
-    topic, arrivals, stop = parse_topic(uri), _Arrivals(), threading.Event()
+    topic, arrivals, stop = topic_of(uri), _Arrivals(), threading.Event()
     consumer: Any = KafkaConsumer(topic.name, bootstrap_servers=topic.servers, auto_offset_reset="earliest", fetch_max_wait_ms=10)
 
     def follow() -> None:

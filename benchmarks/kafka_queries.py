@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, source_options
+from tests.topic_uris import topic_of
 
 #: The strategy that runs when nothing else is said.
 STRATEGY = "avg"
@@ -33,12 +34,12 @@ class Query:
     drain: Callable[[], list[Batch]] = field(repr=False)
 
 
-def pass_through(name: str, spark: SparkSession, job: JobSettings, output: str) -> Query:
+def pass_through(name: str, spark: SparkSession, job: JobSettings, output: str | TopicUri) -> Query:
     """Writes what it reads to the topic `output` (URI)."""
     return Query(name, lambda: _drained(spark, job, output, None))
 
 
-def decoding_pass_through(name: str, spark: SparkSession, job: JobSettings, output: str) -> Query:
+def decoding_pass_through(name: str, spark: SparkSession, job: JobSettings, output: str | TopicUri) -> Query:
     """The same through one Python stage."""
     return Query(name, lambda: _drained(spark, job, output, decoding))
 
@@ -55,8 +56,8 @@ def job_query(name: str, spark: SparkSession, job: JobSettings) -> Query:
     return Query(name, drain)
 
 
-def _drained(spark: SparkSession, job: JobSettings, output: str, stage: Stage | None) -> list[Batch]:
-    source, sink, access = parse_topic(job.topics.telemetry), parse_topic(output), kafka_access(job.kafka)
+def _drained(spark: SparkSession, job: JobSettings, output: str | TopicUri, stage: Stage | None) -> list[Batch]:
+    source, sink, access = topic_of(job.topics.telemetry), topic_of(output), kafka_access(job.kafka)
     options = source_options(source, job.max_records_per_batch, access)
     records = session_of(job, spark).readStream.format("kafka").options(**options).load().select("key", "value")
     rows = records if stage is None else records.mapInArrow(stage, _COLUMNS)

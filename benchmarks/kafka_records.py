@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.fleet import CLUSTER, Fleet
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
+from tests.topic_uris import topic_of
 
 _KEY = CLUSTER.encode()
 
@@ -17,10 +18,10 @@ _KEY = CLUSTER.encode()
 class Publisher:
     """A Kafka producer for one topic."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str | TopicUri) -> None:
         from kafka import KafkaProducer
 
-        topic = parse_topic(uri)
+        topic = topic_of(uri)
         self._topic = topic.name
         self._producer: Any = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=0, batch_size=2**18, max_request_size=2**24)
 

@@ -19,13 +19,14 @@ from benchmarks.fleet import Fleet
 from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.uri import file_topic, file_topic_uri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from streaming.sources.files import FileTopicSource, Source
 from streaming.sources.records import RECORDS
+from tests.topic_uris import topics_of
 
 PASS_THROUGH = "pass-through"
 DECODING = "pass-through that decodes"
@@ -59,7 +60,9 @@ def measure(spark: SparkSession, fleet: Fleet, warm_up: int, passes: int, folder
     """One result per pass-through and strategy, from `passes` micro-batches after `warm_up` ones. Raises what `run_job` raises."""
     topic = folder / "telemetry"
     _write(topic, fleet, warm_up + passes)
-    job = JobSettings(max_records_per_batch=fleet.brokers + 1, max_bytes_per_batch=_BYTES, topics=Topics(telemetry=file_topic_uri(topic)))
+    job = JobSettings(
+        max_records_per_batch=fleet.brokers + 1, max_bytes_per_batch=_BYTES, topics=topics_of(telemetry=file_topic_uri(topic))
+    )
     yield _cost(fleet, PASS_THROUGH, _pass_through(spark, job, folder / "pass-through", None), warm_up)
     yield _cost(fleet, DECODING, _pass_through(spark, job, folder / "decoding", decoding), warm_up)
     for strategy in SETTINGS:
@@ -88,7 +91,7 @@ def _pass_through(spark: SparkSession, job: JobSettings, checkpoint: Path, stage
 
 
 def _decided(spark: SparkSession, job: JobSettings, folder: Path, strategy: str) -> list[Batch]:
-    outputs = {name: file_topic_uri(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")}
+    outputs = {name: file_topic(folder / name) for name in ("commands", "rounds", "rejected", "outcomes")}
     topics = replace(job.topics, **outputs)
     progress: list[BatchProgress] = []
     checkpoint = str(folder / "checkpoint")

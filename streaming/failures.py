@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from strategies import errors
 from strategies.errors import PublishRejected, PublishTimeout, RebalancerError, SinkError
 
@@ -86,7 +86,7 @@ def is_gone(error: BaseException) -> bool:
 
 
 def again_after_outages(
-    attempt: Callable[[], E | None], published: Callable[[], int], reach: Callable[[], None], outage: Outage
+    attempt: Callable[[], E | None], published: Callable[[], int], reach: Callable[[], None], outage: RetryBackoff
 ) -> E | None:
     """Runs a query again, from its checkpoint, when Kafka was away and is back: `reach` asks it and raises SinkError, which names topics.
 
@@ -101,16 +101,16 @@ def again_after_outages(
             return error
         if is_gone(error):
             _wait_for(reach, outage)
-        outage.endure(PublishTimeout("the servers of the topics do not answer; what was begun is repeated when they do"))
+        outage.wait_or_raise(PublishTimeout("the servers of the topics do not answer; what was begun is repeated when they do"))
         _wait_for(reach, outage)
 
 
-def _wait_for(reach: Callable[[], None], outage: Outage) -> None:
+def _wait_for(reach: Callable[[], None], outage: RetryBackoff) -> None:
     while True:
         try:
             return reach()
         except SinkError as error:
-            outage.endure(error)
+            outage.wait_or_raise(error)
 
 
 def again_while_passing(

@@ -22,10 +22,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.outage import Outage
 from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.start_position import start_complaints
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.topics.watch import watched
 from sinks.wire.raw import check_source
 from sinks.wire.signing import signing_key
@@ -114,7 +114,11 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
     """Raises SettingsError, with all complaints, for settings that cannot be run; starts nothing."""
     Engine(engine)
     complaints = _topic_complaints(job)
-    for read in (lambda: signing_key(job.signing), lambda: kafka_access(job.kafka), lambda: check_source(job.topics.telemetry, job.source)):
+    for read in (
+        lambda: signing_key(job.signing),
+        lambda: kafka_access(job.kafka),
+        lambda: check_source(str(job.topics.telemetry), job.source),
+    ):
         try:
             read()
         except SettingsError as error:
@@ -126,7 +130,7 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
 
 def _check_reach(job: JobSettings) -> None:
     """Asks the servers before anything starts: what is wrong is told in a moment and in a sentence, not after minutes in Spark's words."""
-    named = [parse_topic(getattr(job.topics, name)) for name in _OURS]
+    named = _ours(job)
     missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka))
     for topic in named:
         if topic.scheme == "pulsar":
@@ -134,6 +138,10 @@ def _check_reach(job: JobSettings) -> None:
                 link.partitions()
     if missing:
         raise SinkError(f"{', '.join(map(str, missing))}: there is no such topic; make it with: rebalancer topics create")
+
+
+def _ours(job: JobSettings) -> list[TopicUri]:
+    return [getattr(job.topics, name) for name in _OURS]
 
 
 def _next_epoch(job: JobSettings) -> int:
@@ -146,11 +154,7 @@ def _topic_complaints(job: JobSettings) -> list[str]:
     known: dict[str, str] = {}
     places = set()
     for name in _OURS:
-        try:
-            topic = parse_topic(getattr(job.topics, name))
-        except SettingsError as error:
-            complaints += [f"topics.{name}: {complaint}" for complaint in error.complaints]
-            continue
+        topic: TopicUri = getattr(job.topics, name)
         if str(topic) in known:
             complaints.append(f"topics.{name}: is the same topic as topics.{known[str(topic)]}; every topic needs its own")
         known.setdefault(str(topic), name)
@@ -166,7 +170,7 @@ def _topic_complaints(job: JobSettings) -> list[str]:
 
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
     """The query itself: from columns of `RECORDS` to columns of `OUTPUT`. With one partition of state it is one stage, in one task."""
-    side_by_side = parse_topic(job.topics.telemetry).scheme != "file"
+    side_by_side = job.topics.telemetry.scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
         processor = ClusterProcessor(engine, job.signing, decoding(job.wire, job.source, side_by_side=side_by_side))
@@ -219,8 +223,8 @@ def _again(
         if not stop.is_set():
             _check_reach(job)
 
-    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
-    with watched([getattr(job.topics, name) for name in _OURS], job.access, outage):
+    outage = RetryBackoff(job.kafka.outage_ms / 1000, stop.wait, say)
+    with watched(_ours(job), job.access, outage):
         return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts, say), committed, reach, outage)
 
 
@@ -235,14 +239,14 @@ def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
 
 
 def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
-    topic = parse_topic(job.topics.telemetry)
+    topic = job.topics.telemetry
     if topic.scheme == "kafka":
         return kafka_records(spark, topic, job, kafka_access(job.kafka))
     if topic.scheme == "pulsar":
-        place = PulsarTopic(str(topic), job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
+        place = PulsarTopic(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = Source(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated
 
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.settings import Topics
 from sinks.wire.limits import WireLimits
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from strategies.settings import Setting
 from streaming.jars.connector import JarSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Topics:
-    """Where records come from and where they go; every topic is a URI and means the same everywhere."""
-
-    telemetry: Annotated[str, Setting("Load reports, sweeps and outcomes")] = "file:///var/lib/pulsar-rebalancer/telemetry"
-    commands: Annotated[str, Setting("Commands (the control topic)")] = "file:///var/lib/pulsar-rebalancer/commands"
-    rounds: Annotated[str, Setting("One record per round: what was seen and decided")] = "file:///var/lib/pulsar-rebalancer/rounds"
-    rejected: Annotated[str, Setting("Records that could not be used, and why")] = "file:///var/lib/pulsar-rebalancer/rejected"
-    outcomes: Annotated[str, Setting("What executors say became of commands")] = "file:///var/lib/pulsar-rebalancer/outcomes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +60,4 @@ class JobSettings:
 
 def uses_kafka(topics: Topics) -> bool:
     """Whether any topic lies on Kafka."""
-    return any(getattr(topics, field.name).startswith("kafka:") for field in fields(topics))
+    return any(topic.scheme == "kafka" for _, topic in topics.named())

@@ -64,9 +64,10 @@ settings.load_profile("thorough")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests, with the Kafka connector: it takes ten seconds to start and is not what is tested."""
     from streaming.session import start_session, stop_session
-    from streaming.settings import JobSettings, Topics
+    from streaming.settings import JobSettings
+    from tests.topic_uris import topics_of
 
-    job = JobSettings(topics=Topics(telemetry="kafka://127.0.0.1:1/never-read"))
+    job = JobSettings(topics=topics_of(telemetry="kafka://127.0.0.1:1/never-read"))
     session = start_session(job, tmp_path_factory.mktemp("spark") / "spark.log", short=True)
     yield session
     stop_session(session)

@@ -15,6 +15,7 @@ from sinks.topics.uri import file_topic_uri
 from sinks.wire.codec import decode_outcome, encode_command
 from sinks.wire.signing import SigningKey
 from strategies.model import Command, Expected, Outcome
+from tests.topic_uris import topic_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 _NUMBERS = itertools.count(1)
@@ -61,7 +62,7 @@ class Control:
         self.write("commands", records if key is None else [key.sign(record) for record in records])
 
     def write(self, topic: str, records: Sequence[bytes]) -> None:
-        with closing(open_publisher(self.uri(topic), self.access)) as publisher:
+        with closing(open_publisher(topic_of(self.uri(topic)), self.access)) as publisher:
             for record in records:
                 publisher.publish("c", record)
             publisher.flush()
@@ -70,7 +71,7 @@ class Control:
         if self.uri(topic).startswith("file:"):
             return [record.value for record in FileTopicReader(self.folder / topic).read()[0]]
         values = []
-        with closing(open_reader(self.uri(topic), self.access)) as reader:
+        with closing(open_reader(topic_of(self.uri(topic)), self.access)) as reader:
             while records := reader.read():
                 values += [record.value for record in records]
         return values

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
+from sinks.topics.uri import TopicUri
 from strategies.dispatch_limits.advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
@@ -109,12 +110,14 @@ def all_leaves() -> tuple[Leaf, ...]:
 
 
 def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
-    """The annotated fields of a settings class; fields without a `Setting` are no settings."""
+    """The annotated fields of a settings class; fields without a `Setting` are no settings. A topic is written as its URI."""
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
         setting = _setting(hints[field.name])
         if setting is not None:
-            yield Leaf(f"{section}.{field.name}", typing.get_args(hints[field.name])[0], field.default, setting)
+            kind = typing.get_args(hints[field.name])[0]
+            kind, default = (str, str(field.default)) if kind is TopicUri else (kind, field.default)
+            yield Leaf(f"{section}.{field.name}", kind, default, setting)
 
 
 @cache

@@ -19,7 +19,8 @@ from rebalancer.settings.tree import build_model
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.uri import parse_topic
+from sinks.topics.settings import Topics
+from sinks.topics.uri import TopicUri, parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
 from strategies.shedding.registry import entry_of
@@ -70,11 +71,12 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Set
     found = [*complaints.about_paths(common, leaves), *complained]
     entries, wrong = _merge(common, leaves)
     found += wrong or _broken_rules(entries)
+    topics = _topics(entries, found)
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
     collector, executor, log = (_build(section, entries) for section in ("collector", "executor", "log"))
-    job = _job(entries)
+    job = _job(entries, topics)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
     return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, log, known)
 
@@ -120,7 +122,7 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
 
 
 def _broken_rules(entries: Sequence[Entry]) -> list[str]:
-    """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
+    """What single values cannot tell: rules between the settings of a strategy, lists that cannot be read."""
     found: list[str] = []
     try:
         Engine(_engine(entries))
@@ -130,18 +132,20 @@ def _broken_rules(entries: Sequence[Entry]) -> list[str]:
         admission_rules(_build("executor", entries))
     except SettingsError as error:
         found += error.complaints
-    for entry in entries:
-        if entry.leaf.section == "topics":
-            found += _topic_complaints(entry)
     return found
 
 
-def _topic_complaints(entry: Entry) -> list[str]:
-    try:
-        parse_topic(entry.value)
-    except SettingsError as error:
-        return [f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})" for complaint in error.complaints]
-    return []
+def _topics(entries: Sequence[Entry], found: list[str]) -> Topics:
+    """The topics, parsed here and nowhere else; complaints about them are added to `found`."""
+    topics: dict[str, TopicUri] = {}
+    for entry in entries:
+        if entry.leaf.section != "topics":
+            continue
+        try:
+            topics[entry.leaf.key] = parse_topic(entry.value)
+        except SettingsError as error:
+            found += [f"{entry.leaf.path}: {complaint.rstrip('.')} ({entry.source or 'default'})" for complaint in error.complaints]
+    return Topics(**topics)
 
 
 def _engine(entries: Sequence[Entry]) -> EngineSettings:
@@ -169,9 +173,9 @@ def _placing(placement: str, shedding: str, entries: Sequence[Entry]) -> object 
     return None if name == "none" else _build(f"placement.{name}", entries)
 
 
-def _job(entries: Sequence[Entry]) -> JobSettings:
-    tables = {name: _build(name, entries) for name in nested(JobSettings)}
-    made: JobSettings = _build("job", entries, **tables)
+def _job(entries: Sequence[Entry], topics: Topics) -> JobSettings:
+    tables = {name: _build(name, entries) for name in nested(JobSettings) if name != "topics"}
+    made: JobSettings = _build("job", entries, topics=topics, **tables)
     return made
 
 

@@ -22,7 +22,7 @@ def wall_clock_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepResult:
     """What one step did: the pass, None when the cluster did not even list its brokers; sentences about what went wrong."""
 
     done: Pass | None
@@ -55,14 +55,14 @@ class Collector:
         self._policies = ""
         self._policies_due_ms = 0
 
-    def step(self) -> Told:
+    def step(self) -> StepResult:
         """One pass, published when it is complete. Raises Unauthorized, SinkError."""
         try:
             brokers = self._admin.brokers()
         except Unauthorized:
             raise
         except AdminError as error:
-            return Told(None, False, (str(error),))
+            return StepResult(None, False, (str(error),))
         done = self._poll.run(brokers)
         for report in done.reports:
             self._telemetry.publish(self._cluster, encode_report(self._cluster, report))
@@ -72,7 +72,7 @@ class Collector:
         # Last, so that the round it closes has seen all the rest.
         self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done))
         self._telemetry.flush()
-        return Told(done, changed, complaints)
+        return StepResult(done, changed, complaints)
 
     def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
         """Publishes them when they have changed; what could not be read stays as it was published last."""

@@ -14,8 +14,9 @@ from sinks.recordings.columnar_writing import ColumnarRecording
 from sinks.recordings.json_lines import Recording, open_recording, write_recording
 from sinks.stopping import Stop
 from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
-from sinks.topics.outage import Outage
 from sinks.topics.readable import Skipped, readable
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import TopicUri
 from sinks.wire.limits import WireLimits
 from sinks.wire.raw import SourceSettings
 from strategies.errors import SinkError
@@ -58,7 +59,7 @@ def record(
     say: Callable[[str], None],
     *,
     unread: Skipped | None = None,
-    outage: Outage | None = None,
+    outage: RetryBackoff | None = None,
 ) -> Recorded:
     """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error.
 
@@ -126,14 +127,14 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
-def _blocks(reader: Reader, patience: Patience, stop: Stop, outage: Outage | None = None) -> Iterator[Sequence[TopicRecord]]:
-    outage = outage or Outage(patience.outage_s, stop.wait, _progress)
+def _blocks(reader: Reader, patience: Patience, stop: Stop, outage: RetryBackoff | None = None) -> Iterator[Sequence[TopicRecord]]:
+    outage = outage or RetryBackoff(patience.outage_s, stop.wait, _progress)
     newest = time.monotonic()
     while not stop.is_set():
         try:
             records = reader.read()
         except SinkError as error:
-            outage.endure(error)
+            outage.wait_or_raise(error)
             continue
         outage.over()
         if records:
@@ -165,9 +166,9 @@ def as_line(value: bytes) -> bytes:
     return value.replace(b"\n", b" ")
 
 
-def topic_records(uri: str, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[TopicRecord]:
+def topic_records(topic: TopicUri, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[TopicRecord]:
     """The records that a topic holds now, with their positions. Raises SettingsError and SinkError, at once if it cannot open."""
-    reader = open_reader(uri, access, source=source)
+    reader = open_reader(topic, access, source=source)
 
     def records() -> Iterator[TopicRecord]:
         with closing(reader):

@@ -14,7 +14,7 @@ from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.raw import SourceSettings, check_source
 from strategies.errors import SinkError
@@ -140,14 +140,13 @@ class KafkaRest:
 
 
 def open_consumer(
-    uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY, *, ahead: int = QUEUE
+    topic: TopicUri, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY, *, ahead: int = QUEUE
 ) -> Consumer:
     """A consumer that goes on where the one of the same group stopped, at first with the oldest record.
 
     `folder`: where positions are kept for topics that cannot keep them. `ahead`: records that a Pulsar broker sends before they are polled.
     Raises SettingsError, SinkError.
     """
-    topic = parse_topic(uri)
     if topic.scheme == "kafka":
         return KafkaTopicConsumer(topic, group, kafka_access(access.kafka), limits)
     if topic.scheme == "pulsar":
@@ -155,16 +154,15 @@ def open_consumer(
     return FileConsumer(topic.folder, str(topic), group, folder, limits)
 
 
-def open_publisher(uri: str, access: TopicAccess = NO_SECURITY) -> Publisher:
+def open_publisher(topic: TopicUri, access: TopicAccess = NO_SECURITY) -> Publisher:
     """Raises SettingsError, SinkError."""
-    topic = parse_topic(uri)
     if topic.scheme == "kafka":
         return KafkaPublisher(topic, kafka_access(access.kafka))
     return PulsarPublisher(topic, access.pulsar) if topic.scheme == "pulsar" else FilePublisher(topic.folder)
 
 
 def open_reader(
-    uri: str,
+    topic: TopicUri,
     access: TopicAccess = NO_SECURITY,
     *,
     follow: bool = False,
@@ -177,8 +175,7 @@ def open_reader(
     `source`: what stands in its records, where they are telemetry. `since_ms`: leaves out what was published before (ms since the epoch);
     of a file topic, the segments that were last written to before.
     """
-    topic = parse_topic(uri)
-    check_source(uri, source)
+    check_source(str(topic), source)
     if topic.scheme == "kafka":
         return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms), follow)
     if topic.scheme == "pulsar":

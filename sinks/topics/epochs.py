@@ -10,7 +10,7 @@ import msgspec
 
 from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord, open_reader
 from sinks.topics.readable import Skipped, readable
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
 from strategies.errors import SinkError
@@ -23,7 +23,7 @@ class EpochOnly(msgspec.Struct):
     epoch: Count
 
 
-class RoundTold(EpochOnly):
+class RoundEpoch(EpochOnly):
     """What the record of a round says about its job, and what tells two jobs of one epoch apart: when it closed and what it commanded."""
 
     v: Version = 1
@@ -48,7 +48,7 @@ class History:
     differing: int = 0
     _said: dict[int, int] = field(default_factory=dict)
 
-    def add(self, told: RoundTold) -> None:
+    def add(self, told: RoundEpoch) -> None:
         """The next round."""
         self.seen.add(told.epoch)
         if told.epoch < self.newest:
@@ -70,46 +70,45 @@ def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
             continue
 
 
-def next_epoch(uris: Sequence[str], access: TopicAccess = NO_SECURITY) -> int:
+def next_epoch(topics: Sequence[TopicUri], access: TopicAccess = NO_SECURITY) -> int:
     """One more than the highest epoch on any of the topics, 1 if there is none. Raises SettingsError, SinkError."""
-    highest = max((told.epoch for uri in uris for told in epochs_in(one.value for one in _records(uri, access))), default=0)
+    highest = max((told.epoch for topic in topics for told in epochs_in(one.value for one in _records(topic, access))), default=0)
     if highest >= LARGEST_INTEGER:
-        raise SinkError(f"the topics {', '.join(uris)} hold epoch {highest}, after which there is none: begin with new topics")
+        raise SinkError(f"the topics {', '.join(map(str, topics))} hold epoch {highest}, after which there is none: begin with new topics")
     return highest + 1
 
 
-def histories(uri: str, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None) -> dict[str, History]:
+def histories(topic: TopicUri, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None) -> dict[str, History]:
     """By cluster, what the rounds of a topic tell. Records that are no rounds go to `skipped`. Raises SettingsError, SinkError."""
     found: dict[str, History] = {}
-    for _, told in readable(_records(uri, access), _round_told, Skipped(uri, "round") if skipped is None else skipped):
+    for _, told in readable(_records(topic, access), _round_epoch, Skipped(str(topic), "round") if skipped is None else skipped):
         found.setdefault(told.cluster, History()).add(told)
     return found
 
 
-def newest_rounds(uri: str, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundTold]:
+def newest_rounds(topic: TopicUri, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundEpoch]:
     """By cluster and epoch, the newest round on a topic. Raises SettingsError, SinkError.
 
     `since_ms`: leaves out rounds that were published before (ms since the epoch); a file topic's segments only as a whole.
     """
-    newest: dict[tuple[str, int], RoundTold] = {}
-    for _, told in readable(_records(uri, access, since_ms), _round_told, Skipped(uri, "round")):
+    newest: dict[tuple[str, int], RoundEpoch] = {}
+    for _, told in readable(_records(topic, access, since_ms), _round_epoch, Skipped(str(topic), "round")):
         key = (told.cluster, told.epoch)
         if key not in newest or told.round >= newest[key].round:
             newest[key] = told
     return newest
 
 
-def _round_told(value: bytes) -> RoundTold:
+def _round_epoch(value: bytes) -> RoundEpoch:
     try:
-        return msgspec.json.decode(value, type=RoundTold)
+        return msgspec.json.decode(value, type=RoundEpoch)
     except (ValueError, RecursionError) as error:
-        raise complaint(value, RoundTold, str(error)) from None
+        raise complaint(value, RoundEpoch, str(error)) from None
 
 
-def _records(uri: str, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:
-    topic = parse_topic(uri)
+def _records(topic: TopicUri, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:
     if topic.scheme == "file" and not topic.folder.is_dir():
         return
-    with closing(open_reader(uri, access, since_ms=since_ms)) as reader:
+    with closing(open_reader(topic, access, since_ms=since_ms)) as reader:
         while records := reader.read():
             yield from records

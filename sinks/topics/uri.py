@@ -76,9 +76,14 @@ def parse_topic(uri: str) -> TopicUri:
     return TopicUri("kafka" if parts.scheme == "kafka" else "pulsar", parts.netloc, name, parts.scheme == _SECURE)
 
 
+def file_topic(folder: Path) -> TopicUri:
+    """The topic in a folder."""
+    return TopicUri("file", "", str(folder.absolute()))
+
+
 def file_topic_uri(folder: Path) -> str:
     """The URI of a folder, as a setting would hold it."""
-    return str(TopicUri("file", "", str(folder.absolute())))
+    return str(file_topic(folder))
 
 
 def _file(uri: str, host: str, path: str) -> TopicUri:

@@ -8,7 +8,7 @@ connections of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -16,9 +16,9 @@ from typing import Protocol
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import KafkaAccess, kafka_access
-from sinks.topics.outage import Outage
 from sinks.topics.pulsar.question import PulsarQuestion
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import TopicUri
 from strategies.errors import PublishTimeout, RebalancerError
 
 _EVERY_S = 3.0
@@ -31,9 +31,9 @@ _END_S = 1.0
 
 
 @contextmanager
-def watched(uris: Iterable[str], access: TopicAccess, outage: Outage) -> Iterator[None]:
+def watched(topics: Collection[TopicUri], access: TopicAccess, outage: RetryBackoff) -> Iterator[None]:
     """While this lasts, `outage` hears every few seconds whether the servers of these topics answer. Raises SettingsError."""
-    questions = _questions(uris, access)
+    questions = _questions(topics, access)
     if not questions:
         yield
         return
@@ -67,8 +67,7 @@ class _KafkaQuestion:
         """Nothing is open between two questions."""
 
 
-def _questions(uris: Iterable[str], access: TopicAccess) -> list[_Question]:
-    topics = [parse_topic(uri) for uri in uris]
+def _questions(topics: Collection[TopicUri], access: TopicAccess) -> list[_Question]:
     on_kafka, on_pulsar = ([topic for topic in topics if topic.scheme == scheme] for scheme in ("kafka", "pulsar"))
     found: list[_Question] = []
     if on_kafka:
@@ -80,7 +79,7 @@ def _questions(uris: Iterable[str], access: TopicAccess) -> list[_Question]:
     return found
 
 
-def _watch(questions: Sequence[_Question], outage: Outage, ended: threading.Event) -> None:
+def _watch(questions: Sequence[_Question], outage: RetryBackoff, ended: threading.Event) -> None:
     try:
         while not ended.wait(_EVERY_S):
             error = next(filter(None, map(_answer, questions)), None)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sinks.topics.uri import parse_topic
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
 from strategies.shedding.registry import SHEDDERS
@@ -136,7 +135,7 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
         settings |= _dotted(section, values)
     placement, placing = placement_of(engine)
     settings |= {"placement.strategy": engine.placement} | _dotted(f"placement.{placement}", placing)
-    settings["topics.telemetry"] = parse_topic(job.topics.telemetry).identity
+    settings["topics.telemetry"] = job.topics.telemetry.identity
     settings["job.shuffle_partitions"] = job.shuffle_partitions
     return Guard(engine.version, {"cluster": STATE_VERSION, "rows": ROWS_VERSION}, json.loads(json.dumps(settings)))
 

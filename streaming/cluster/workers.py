@@ -14,7 +14,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sinks.topics.uri import parse_topic
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
 from streaming.cluster.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
@@ -147,7 +146,7 @@ def _some_worker(session: SparkSession, stop: threading.Event, patience_s: float
 
 def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
     """What tasks read: path → the setting that names it. Nothing that is not here either."""
-    telemetry = parse_topic(job.topics.telemetry)
+    telemetry = job.topics.telemetry
     places = {str(folder / GUARD): "job.checkpoint", job.signing.key_file: "signing.key_file"}
     if telemetry.scheme == "file":
         places[str(telemetry.folder)] = "topics.telemetry"

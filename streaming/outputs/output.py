@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.uri import TopicUri
 from strategies.errors import RebalancerError
 from streaming.outputs.kafka import KafkaOutput
 from streaming.outputs.output_counts import KINDS
@@ -124,7 +124,7 @@ class FileTopics:
 
 def open_output(job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]) -> Output:
     """The output that the topics' URIs name; all of them are of one kind (`check_job`)."""
-    uris = {kind: parse_topic(getattr(job.topics, kind)) for kind in KINDS}
+    uris: dict[str, TopicUri] = {kind: getattr(job.topics, kind) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka_access(job.kafka))
     topics = FileTopics(uris, job.segment_bytes) if uris["commands"].scheme == "file" else PulsarTopics(uris, job.pulsar)

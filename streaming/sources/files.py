@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.limits import WireLimits
 from streaming.sources.backlog import count_lines
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
@@ -36,7 +36,7 @@ class Place(TypedDict):
 class Source:
     """What to read, and how much of it at a time."""
 
-    uri: str
+    topic: TopicUri
     max_records: int
     max_bytes: int
     tasks: int
@@ -44,16 +44,16 @@ class Source:
 
     def options(self) -> dict[str, str]:
         """As options of Spark's reader, which are texts."""
-        return {key: str(value) for key, value in {**asdict(self), **asdict(self.limits)}.items() if key != "limits"}
+        counts = {"max_records": self.max_records, "max_bytes": self.max_bytes, "tasks": self.tasks, **asdict(self.limits)}
+        return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
 
     @staticmethod
     def from_options(options: Any) -> Source:
         limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
-        return Source(options["uri"], int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
+        return Source(parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
 
     def reader(self) -> FileTopicReader:
-        topic = parse_topic(self.uri)
-        return FileTopicReader(topic.folder, str(topic), self.limits)
+        return FileTopicReader(self.topic.folder, str(self.topic), self.limits)
 
 
 class FileTopicSource(DataSource):
@@ -104,7 +104,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._counted is None:
             return None
         end = self._topic.end()
-        lines = count_lines(parse_topic(self._source.uri).folder, _offset(self._counted), end)
+        lines = count_lines(self._source.topic.folder, _offset(self._counted), end)
         self._counted = _place(end, self._counted["records"] + lines)
         return dict(self._counted)
 

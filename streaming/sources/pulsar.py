@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.limits import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, Plan, PulsarPlanner
@@ -32,7 +32,7 @@ _ROWS = 1_000
 class PulsarTopic:
     """What to read, and how much of it at a time."""
 
-    uri: str
+    topic: TopicUri
     max_records: int
     max_bytes: int
     tasks: int
@@ -46,10 +46,11 @@ class PulsarTopic:
     @staticmethod
     def from_options(options: Any) -> PulsarTopic:
         tree = json.loads(options["source"])
-        return PulsarTopic(**{**tree, "limits": WireLimits(**tree["limits"]), "settings": PulsarSettings(**tree["settings"])})
+        parts = {"topic": TopicUri, "limits": WireLimits, "settings": PulsarSettings}
+        return PulsarTopic(**{**tree, **{name: part(**tree[name]) for name, part in parts.items()}})
 
     def link(self) -> PulsarLink:
-        return PulsarLink(parse_topic(self.uri), self.settings, self.limits)
+        return PulsarLink(self.topic, self.settings, self.limits)
 
 
 class PulsarSource(DataSource):
@@ -106,7 +107,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if rows:
                 yield record_batch(rows)
             if found != plan.records and self._topic.settings.fail_on_data_loss:
-                raise SinkError(f"{self._topic.uri}: {plan.records - found} messages of a micro-batch are gone; {DELETED}")
+                raise SinkError(f"{self._topic.topic}: {plan.records - found} messages of a micro-batch are gone; {DELETED}")
 
     def stop(self) -> None:
         if self._open is not None:

@@ -9,7 +9,8 @@ import zstandard
 from crc32c import crc32c
 from kafka.record.util import encode_varint
 
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
+from tests.topic_uris import topic_of
 
 _ZSTD = 4
 _CHUNK = bytes(2**20)
@@ -55,9 +56,9 @@ def numbered(whole: bytes, offset: int) -> bytes:
     return struct.pack(">q", offset) + whole[8:]
 
 
-def produce(uri: str, records: bytes) -> int:
+def produce(uri: str | TopicUri, records: bytes) -> int:
     """Sends a batch to the topic's first partition; the broker's error code, 0 when it has taken it."""
-    topic = parse_topic(uri)
+    topic = topic_of(uri)
     host, _, port = topic.servers.partition(":")
     name = topic.name.encode()
     body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(f">ih{len(name)}s", 1, len(name), name)

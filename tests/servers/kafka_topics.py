@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.codec import cluster_of
+from tests.topic_uris import topic_of
 
 
 class Read(NamedTuple):
@@ -29,11 +30,11 @@ class Raw:
     at: int | None = None
 
 
-def put(uri: str, values: Sequence[bytes], times: Sequence[int | None] | None = None) -> None:
+def put(uri: str | TopicUri, values: Sequence[bytes], times: Sequence[int | None] | None = None) -> None:
     """Publishes with the cluster as the key, as a collector does; returns when all are there. `times`: of the records, in ms."""
     from kafka import KafkaProducer
 
-    topic = parse_topic(uri)
+    topic = topic_of(uri)
     producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5, max_request_size=2**24)
     sent = [
         producer.send(topic.name, value, key=cluster_of(value).encode() or None, timestamp_ms=at)
@@ -45,11 +46,11 @@ def put(uri: str, values: Sequence[bytes], times: Sequence[int | None] | None = 
     producer.close()
 
 
-def put_raw(uri: str, records: Sequence[Raw]) -> None:
+def put_raw(uri: str | TopicUri, records: Sequence[Raw]) -> None:
     """Publishes records with what stands around their values."""
     from kafka import KafkaProducer
 
-    topic = parse_topic(uri)
+    topic = topic_of(uri)
     producer = KafkaProducer(bootstrap_servers=topic.servers, linger_ms=5)
     sent = [
         producer.send(topic.name, one.value, key=one.key and one.key.encode(), headers=list(one.headers.items()), timestamp_ms=one.at)
@@ -61,11 +62,11 @@ def put_raw(uri: str, records: Sequence[Raw]) -> None:
     producer.close()
 
 
-def everything(uri: str) -> list[Read]:
+def everything(uri: str | TopicUri) -> list[Read]:
     """All records that are there now, partition by partition."""
     from kafka import KafkaConsumer, TopicPartition
 
-    topic = parse_topic(uri)
+    topic = topic_of(uri)
     consumer = KafkaConsumer(bootstrap_servers=topic.servers, enable_auto_commit=False, fetch_max_wait_ms=50)
     partitions = [TopicPartition(topic.name, number) for number in sorted(consumer.partitions_for_topic(topic.name) or ())]
     ends = consumer.end_offsets(partitions)
@@ -79,6 +80,6 @@ def everything(uri: str) -> list[Read]:
     return sorted(found)
 
 
-def values(uri: str) -> list[bytes]:
+def values(uri: str | TopicUri) -> list[bytes]:
     """Only the values, partition by partition."""
     return [one.value for one in everything(uri)]

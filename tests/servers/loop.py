@@ -19,6 +19,7 @@ from tests.control_topic import TOPICS, Control
 from tests.faults.real_job import MARK, environment_of_a_short_run, kill_marked
 from tests.servers.jvm import dying_with_us
 from tests.servers.pulsar_cluster import PulsarCluster
+from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
 Program = Literal["collect", "run", "execute"]
@@ -134,7 +135,7 @@ class Loop:
     def count(self, topic: str) -> int:
         """How many records have come so far; what was read before is not read again, for that would be traffic."""
         if topic not in self._followed:
-            self._followed[topic] = open_reader(self.topics.uri(topic), self._access, follow=True)
+            self._followed[topic] = open_reader(topic_of(self.topics.uri(topic)), self._access, follow=True)
         while records := self._followed[topic].read():
             self._counts[topic] += len(records)
         return self._counts[topic]

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from sinks.wire.codec import cluster_of
 from tests.servers.pulsar_cluster import PulsarCluster
+from tests.topic_uris import topic_of
 
 
-def put(cluster: PulsarCluster, uri: str, values: Sequence[bytes], batch: int = 10) -> None:
+def put(cluster: PulsarCluster, uri: str | TopicUri, values: Sequence[bytes], batch: int = 10) -> None:
     """Publishes with the cluster as the key, as a collector does, in entries of up to `batch` messages; returns when all are there."""
     results: list[str] = []
     with closing(cluster.client()) as client:
         producer = client.create_producer(
-            f"persistent://{parse_topic(uri).name}",
+            f"persistent://{topic_of(uri).name}",
             block_if_queue_full=True,
             batching_enabled=batch > 1,
             batching_max_messages=max(2, batch),
@@ -30,13 +31,13 @@ def put(cluster: PulsarCluster, uri: str, values: Sequence[bytes], batch: int = 
     assert results == ["Ok"] * len(values) or set(results) == {"Result.Ok"}, set(results)
 
 
-def values(cluster: PulsarCluster, uri: str) -> list[bytes]:
+def values(cluster: PulsarCluster, uri: str | TopicUri) -> list[bytes]:
     """All values that are there now, partition by partition."""
     import pulsar
 
     found: list[bytes] = []
     with closing(cluster.client()) as client:
-        for name in sorted(client.get_topic_partitions(f"persistent://{parse_topic(uri).name}")):
+        for name in sorted(client.get_topic_partitions(f"persistent://{topic_of(uri).name}")):
             reader = client.create_reader(name, pulsar.MessageId.earliest)
             while reader.has_message_available():
                 found.append(reader.read_next(10_000).data())

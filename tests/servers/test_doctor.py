@@ -19,6 +19,7 @@ from streaming.checkpoint.guard import guard_of, guarded
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
+from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
 from tests.waiting import eventually
 
@@ -110,8 +111,8 @@ def test_rounds_that_were_published_before_are_left_out(control: Control, given:
     close_round(control, 1)
     time.sleep(LATER_MS / 1000)
     middle = now_ms() - LATER_MS // 2
-    assert newest_rounds(uri, access, since_ms=middle) == {}
+    assert newest_rounds(topic_of(uri), access, since_ms=middle) == {}
     close_round(control, 2)
-    assert [told.round for told in newest_rounds(uri, access, since_ms=middle).values()] == [2]
-    assert [told.round for told in newest_rounds(uri, access).values()] == [2]
-    assert newest_rounds(uri, access, since_ms=now_ms() + 60_000) == {}
+    assert [told.round for told in newest_rounds(topic_of(uri), access, since_ms=middle).values()] == [2]
+    assert [told.round for told in newest_rounds(topic_of(uri), access).values()] == [2]
+    assert newest_rounds(topic_of(uri), access, since_ms=now_ms() + 60_000) == {}

@@ -16,6 +16,7 @@ from tests.servers.kafka_topics import put as put_on_kafka
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_topics import put as put_on_pulsar
 from tests.telemetry_lines import bundle, load_report, sweep
+from tests.topic_uris import topic_of
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
@@ -104,7 +105,7 @@ def check_on_pulsar(cluster: PulsarCluster, decided: Decided, folder: Path) -> N
     settings = cluster.settings(folder)
 
     def nth(kind: str, number: int) -> str:
-        with closing(open_reader(uris[kind], TopicAccess(pulsar=settings))) as reader:
+        with closing(open_reader(topic_of(uris[kind]), TopicAccess(pulsar=settings))) as reader:
             ledger = reader.read()[0].position.offset >> 32
         return f"partition 0, message {ledger}:{number}:0"
 

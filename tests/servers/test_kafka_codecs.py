@@ -17,10 +17,11 @@ from pyspark.sql import SparkSession
 from rebalancer.cli import exits
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
 from sinks.topics.epochs import next_epoch
-from sinks.topics.uri import parse_topic
+from sinks.topics.settings import Topics
+from sinks.topics.uri import TopicUri
 from sinks.wire.codec import decode_rejected
 from strategies.errors import SinkError
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.replayed import replayed
@@ -29,6 +30,7 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, drain
 from tests.spark.workshop import eager, uneven
+from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.servers
@@ -39,19 +41,19 @@ _BOMB_MIB = 1024
 def packed_topics(kafka: KafkaBroker, codec: str) -> Topics:
     """Topics in which the broker packs everything again, with the encoders of Kafka's Java clients."""
     made = {name: kafka.topic(f"packed-{codec}-{name}", configs={"compression.type": codec}) for name in TOPICS}
-    return Topics(**made)
+    return topics_of(**made)
 
 
-def codec_of_first_batch(kafka: KafkaBroker, uri: str) -> int:
+def codec_of_first_batch(kafka: KafkaBroker, uri: str | TopicUri) -> int:
     """The number of its codec, as it stands in the broker's file."""
-    return int(struct.unpack_from(">h", segment_of(kafka, parse_topic(uri).name).read_bytes(), 21)[0]) & 7
+    return int(struct.unpack_from(">h", segment_of(kafka, topic_of(uri).name).read_bytes(), 21)[0]) & 7
 
 
-def put_packed(uri: str, lines: Sequence[bytes], codec: str) -> None:
+def put_packed(uri: str | TopicUri, lines: Sequence[bytes], codec: str) -> None:
     """As a producer would that packs its batches with this codec."""
     from kafka import KafkaProducer
 
-    topic = parse_topic(uri)
+    topic = topic_of(uri)
     producer = KafkaProducer(bootstrap_servers=topic.servers, compression_type=codec, linger_ms=50)
     for line in lines:
         producer.send(topic.name, line, key=b"c")
@@ -89,7 +91,7 @@ def test_the_job_reads_producers_with_every_codec_and_what_another_job_has_writt
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     lines = uneven(8)
-    places = Topics(
+    places = topics_of(
         telemetry=kafka.topic("mixed-telemetry"),
         **{name: kafka.topic(f"mixed-{name}", configs={"compression.type": codec}) for name, codec in zip(TOPICS[1:], CODECS, strict=True)},
     )
@@ -109,7 +111,7 @@ def test_batches_of_python_producers_are_read_too(kafka: KafkaBroker, codec: str
     uri, lines = kafka.topic(f"sent-{codec}"), uneven(6)
     put_packed(uri, lines, codec)
     assert codec_of_first_batch(kafka, uri) == CODECS.index(codec) + 1
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         assert [record.value for record in reader.read()] == lines
 
 
@@ -130,7 +132,7 @@ def test_a_batch_that_cannot_be_read_is_passed_over_at_its_place_and_takes_no_me
     put(uri, [b"[]"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found: list[TopicRecord] = []
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         while records := reader.read():
             found += records
     assert [(record.position.offset, record.value, bool(record.unread)) for record in found] == [
@@ -150,18 +152,18 @@ def test_each_partition_goes_on_behind_its_own_batch(kafka: KafkaBroker) -> None
     assert produce(uri, batch(bombs(64, 16), records=64)) == 0
     put(uri, [f'{{"cluster":"c{number}"}}'.encode() for number in range(30)])
     found: list[TopicRecord] = []
-    with closing(open_consumer(uri, "g", Path())) as consumer:
+    with closing(open_consumer(topic_of(uri), "g", Path())) as consumer:
         while records := consumer.poll(7, 2):
             found += records
             consumer.commit(records[-1])
     assert Counter(bool(record.unread) for record in found) == {False: 60, True: 2}
-    with closing(open_consumer(uri, "g", Path())) as consumer:
+    with closing(open_consumer(topic_of(uri), "g", Path())) as consumer:
         assert consumer.poll(7, 2) == []
 
 
 def test_every_road_passes_over_a_batch_that_cannot_be_read(kafka: KafkaBroker, tmp_path: Path) -> None:
     """Each names its place, and the executor rejects it."""
-    places, lines = Topics(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
+    places, lines = topics_of(**{name: kafka.topic(f"bombed-{name}") for name in TOPICS}), uneven(6)
     words = [word for name in TOPICS for word in ("--set", f"topics.{name}={getattr(places, name)}")]
     decided = replayed(lines, eager())
     for uri, some in ((places.telemetry, lines), (places.rounds, decided["rounds"]), (places.commands, decided["commands"])):
@@ -197,7 +199,7 @@ def test_a_batch_that_nobody_can_unpack_is_passed_over(own_kafka: KafkaBroker) -
     with segment_of(own_kafka, "nonsense").open("ab") as file:
         file.write(numbered(batch(b"no zstd at all"), 1))
     own_kafka.server.start()
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         assert [record.value for record in reader.read()] == [b"{}"]
         (unread,) = reader.read()
     assert (unread.position.offset, unread.value) == (1, b"")
@@ -212,13 +214,13 @@ def test_a_batch_with_a_wrong_checksum_ends_the_reader(kafka: KafkaBroker) -> No
     with segment_of(kafka, "wrong-checksum").open("r+b") as file:
         file.seek(file.read().rindex(b"[]"))
         file.write(b"()")
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         assert [record.value for record in reader.read()] == [b"{}"]
         with pytest.raises(SinkError, match=r"a batch of records is damaged.*partition 0 at offset 1"):
             reader.read()
 
 
-def segment_of(kafka: KafkaBroker, topic: str) -> Path:
+def segment_of(kafka: KafkaBroker, topic: str | TopicUri) -> Path:
     """The broker's file of a topic with one partition."""
     (segment,) = (kafka.server.folder / "data").glob(f"{topic}-0/*.log")
     return segment

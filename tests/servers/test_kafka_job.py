@@ -12,17 +12,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.topics.kafka.settings import KafkaSettings
+from sinks.topics.settings import Topics
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.job import run_job
 from streaming.outputs.output_counts import KINDS
 from streaming.progress import BatchProgress
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.replayed import replayed
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import everything, put, values
 from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
+from tests.topic_uris import topic_of, topics_of
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
@@ -31,7 +33,7 @@ TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 def topics(kafka: KafkaBroker, name: str, partitions: int = 1) -> Topics:
     """Topics of one test; control topics are partitioned like the telemetry."""
-    return Topics(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
+    return topics_of(**{topic: kafka.topic(f"{name}-{topic}", partitions) for topic in TOPICS})
 
 
 def drain(spark: SparkSession, job: JobSettings, engine: EngineSettings) -> list[BatchProgress]:
@@ -88,7 +90,7 @@ def test_a_restart_goes_on_and_bad_records_are_rejected_with_their_place(spark: 
         kind: expected[kind] for kind in ("commands", "rounds")
     }
     (rejected,) = [json.loads(value) for value in values(places.rejected)]
-    assert place_of(rejected) == (places.telemetry, 0, 10)
+    assert place_of(rejected) == (str(places.telemetry), 0, 10)
 
 
 def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_a_restart_of_the_broker_loses_and_changes_nothing(spark: SparkSession, 
 
 
 def test_a_topic_that_is_missing_is_told_before_spark_starts(kafka: KafkaBroker, tmp_path: Path) -> None:
-    places = replace(topics(kafka, "missing"), rounds=f"kafka://{kafka.address()}/never-made")
+    places = replace(topics(kafka, "missing"), rounds=topic_of(f"kafka://{kafka.address()}/never-made"))
     with pytest.raises(SinkError, match=r"never-made: there is no such topic; make it with: rebalancer topics create"):
         run_job(JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True)
 

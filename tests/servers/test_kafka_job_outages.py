@@ -23,6 +23,7 @@ from tests.servers.kafka_topics import put, values
 from tests.servers.process import Process
 from tests.servers.test_kafka_job import topics
 from tests.spark.workshop import uneven
+from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
@@ -104,7 +105,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
 def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
-    places = replace(topics(kafka, "narrow"), rounds=kafka.topic("narrow-too", configs={"max.message.bytes": "200"}))
+    places = replace(topics(kafka, "narrow"), rounds=topic_of(kafka.topic("narrow-too", configs={"max.message.bytes": "200"})))
     put(places.telemetry, uneven(3))
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places, kafka=KafkaSettings(timeout_ms=5_000))
     with pytest.raises(

@@ -19,6 +19,7 @@ from tests.pulsar_fake.server import FakePulsar
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_topics import values
 from tests.servers.process import Process
+from tests.topic_uris import topic_of
 from tests.unit.test_collector import REPORT
 from tests.waiting import eventually
 
@@ -126,11 +127,11 @@ def sweeps(control: Control) -> list[int]:
 
 def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic_is_missing(own_kafka: KafkaBroker) -> None:
     hasty = TopicAccess(KafkaSettings(timeout_ms=2_000))
-    with closing(open_publisher(own_kafka.topic("deleted"), hasty)) as publisher:
+    with closing(open_publisher(topic_of(own_kafka.topic("deleted")), hasty)) as publisher:
         own_kafka.delete_topic("deleted")
         with pytest.raises(SinkError, match="there is no such topic"):
             publisher.publish("c", b"{}")
-    with closing(open_publisher(own_kafka.topic("kept"), hasty)) as publisher:
+    with closing(open_publisher(topic_of(own_kafka.topic("kept")), hasty)) as publisher:
         own_kafka.server.kill()
         with pytest.raises(PublishTimeout) as raised:
             publisher.publish("c", b"{}")

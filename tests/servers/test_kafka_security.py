@@ -9,13 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.topics.kafka.settings import kafka_access
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.replayed import replayed
 from tests.servers.kafka_broker import USER_PASSWORD, KafkaBroker
 from tests.servers.kafka_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, drain
 from tests.servers.test_kafka_topics import Door, mutual, sasl
 from tests.spark.workshop import eager, uneven
+from tests.topic_uris import topics_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
 DOORS = [
@@ -34,7 +35,7 @@ def test_the_job_passes_every_door(
     open_uris = {name: kafka.topic(f"job-{door}-{name}") for name in TOPICS}
     uris = {name: f"kafka://{kafka.address(door.listener)}/job-{door}-{name}" for name in TOPICS}
     put(open_uris["telemetry"], lines)
-    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=Topics(**uris), kafka=door.settings(kafka, tmp_path))
+    job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics_of(**uris), kafka=door.settings(kafka, tmp_path))
     drain(spark, job, engine)
     assert values(open_uris["rounds"]) == replayed(lines, engine)["rounds"]
     assert values(open_uris["commands"]) == replayed(lines, engine)["commands"] != []

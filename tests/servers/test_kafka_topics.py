@@ -20,6 +20,7 @@ from tests.servers.jvm import free_ports
 from tests.servers.kafka_broker import USER, USER_PASSWORD, KafkaBroker, Listener
 from tests.servers.kafka_topics import put, values
 from tests.spark.workshop import uneven
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
@@ -83,10 +84,10 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
     name = f"door-{door}".replace(" ", "-")
     kafka.topic(name)
     uri, settings = f"kafka://{kafka.address(door.listener)}/{name}", door.settings(kafka, tmp_path)
-    with closing(open_publisher(uri, TopicAccess(settings))) as publisher:
+    with closing(open_publisher(topic_of(uri), TopicAccess(settings))) as publisher:
         publisher.publish("c", b"one")
         publisher.flush()
-    with closing(open_consumer(uri, "g", tmp_path, access=TopicAccess(settings))) as consumer:
+    with closing(open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))) as consumer:
         (record,) = consumer.poll(10, 5)
         consumer.commit(record)
     assert (record.value, record.position) == (b"one", (uri, 0, 0))
@@ -107,24 +108,26 @@ def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, d
     uri = f"kafka://{kafka.address(door.listener)}/never-made"
     settings = replace(door.settings(kafka, tmp_path), timeout_ms=3_000 if error is PublishTimeout else 6_000)
     with pytest.raises(error, match=sentence) as raised:
-        open_consumer(uri, "g", tmp_path, access=TopicAccess(settings))
+        open_consumer(topic_of(uri), "g", tmp_path, access=TopicAccess(settings))
     assert "\n" not in str(raised.value)
     assert "wrong" not in str(raised.value)
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
     with pytest.raises(SinkError, match="no such topic; make it with: rebalancer topics create"):
-        open_publisher(f"kafka://{kafka.address()}/never-made")
+        open_publisher(topic_of(f"kafka://{kafka.address()}/never-made"))
 
 
 def test_nobody_at_the_address_is_told_after_a_while(tmp_path: Path) -> None:
     with pytest.raises(PublishTimeout, match="ECONNREFUSED"):
-        open_consumer(f"kafka://127.0.0.1:{free_ports(1)[0]}/t", "g", tmp_path, access=TopicAccess(KafkaSettings(timeout_ms=1_000)))
+        open_consumer(
+            topic_of(f"kafka://127.0.0.1:{free_ports(1)[0]}/t"), "g", tmp_path, access=TopicAccess(KafkaSettings(timeout_ms=1_000))
+        )
 
 
 def test_a_record_that_is_too_large_is_refused_with_the_way_out(kafka: KafkaBroker) -> None:
     uri = kafka.topic("small", configs={"max.message.bytes": "1000"})
-    with closing(open_publisher(uri)) as publisher:
+    with closing(open_publisher(topic_of(uri))) as publisher:
         publisher.publish("c", os.urandom(5_000))
         with pytest.raises(PublishRejected, match=r"larger than the topic allows; raise its max\.message\.bytes"):
             publisher.flush()
@@ -135,7 +138,7 @@ def opened(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Callable[[str], Consu
     made: list[Consumer] = []
 
     def opening(uri: str) -> Consumer:
-        made.append(open_consumer(uri, "workers", tmp_path))
+        made.append(open_consumer(topic_of(uri), "workers", tmp_path))
         return made[-1]
 
     yield opening
@@ -201,7 +204,7 @@ def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(kafka: KafkaB
 def test_a_record_with_newlines_is_one_line_of_a_recording(kafka: KafkaBroker) -> None:
     uri = kafka.topic("pretty")
     put(uri, [json.dumps({"v": 1, "kind": "note", "cluster": "c"}, indent=1).encode()])
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         assert len(reader.read()) == 1
         assert reader.read() == []
     done = rebalancer("replay", "--from-topic", uri)
@@ -216,13 +219,13 @@ def test_a_topic_that_is_not_there_cannot_be_replayed(kafka: KafkaBroker) -> Non
 
 def test_epochs_are_read_off_all_partitions_and_of_a_cluster_in_order(kafka: KafkaBroker) -> None:
     rounds, commands = kafka.topic("epochs-rounds", 3), kafka.topic("epochs-commands")
-    assert next_epoch((rounds, commands)) == 1
+    assert next_epoch((topic_of(rounds), topic_of(commands))) == 1
 
-    with closing(open_publisher(rounds)) as publisher:
+    with closing(open_publisher(topic_of(rounds))) as publisher:
         for cluster, epoch in [("a", 1), ("b", 1), ("a", 2), ("c", 5), ("a", 1), ("b", 2), ("a", 2)]:
             publisher.publish(cluster, b'{"cluster":"%s","epoch":%d}' % (cluster.encode(), epoch))
         publisher.flush()
 
-    assert next_epoch((rounds, commands)) == 6
-    told = histories(rounds)
+    assert next_epoch((topic_of(rounds), topic_of(commands))) == 6
+    told = histories(topic_of(rounds))
     assert {cluster: (history.newest, history.late) for cluster, history in told.items()} == {"a": (2, 1), "b": (2, 0), "c": (5, 0)}

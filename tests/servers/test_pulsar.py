@@ -26,6 +26,7 @@ from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control, command
 from tests.servers.pulsar_cluster import PulsarCluster
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tests.waiting import eventually
 
@@ -255,7 +256,7 @@ def collecting(settings: PulsarSettings, control: Control) -> Iterator[Collector
     """A collector of this cluster, as the command would start it."""
     with (
         opened(settings, CollectorSettings(), Event().wait) as source,
-        closing(open_publisher(control.uri("telemetry"))) as publisher,
+        closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher,
     ):
         yield source.collector(publisher)
 

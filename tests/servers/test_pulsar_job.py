@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.uri import parse_topic
+from sinks.topics.settings import Topics
+from sinks.topics.uri import TopicUri
 from strategies.errors import SinkError
 from streaming.outputs.output_counts import KINDS
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.control_topic import now_ms
 from tests.replayed import replayed
 from tests.servers.pulsar_cluster import PulsarCluster
@@ -22,6 +23,7 @@ from tests.servers.pulsar_topics import put, values
 from tests.servers.test_kafka_job import TOPICS, by_cluster, drain
 from tests.spark.test_job import Running
 from tests.spark.workshop import eager, recording, uneven
+from tests.topic_uris import topic_of, topics_of
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
@@ -29,7 +31,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark]
 
 def topics(pulsar: PulsarCluster, name: str, partitions: int = 0) -> Topics:
     """Topics of one test, in a namespace of its own."""
-    return Topics(**{topic: pulsar.topic(f"job/{name}/{topic}", partitions) for topic in TOPICS})
+    return topics_of(**{topic: pulsar.topic(f"job/{name}/{topic}", partitions) for topic in TOPICS})
 
 
 @pytest.mark.parametrize("partitions", [0, 4])
@@ -86,7 +88,7 @@ def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: S
     put(pulsar, places.telemetry, lines[:8])
     drain(spark, job, engine)
     put(pulsar, places.telemetry, lines[8:12])
-    pulsar.forget(places.telemetry)
+    pulsar.forget(str(places.telemetry))
     put(pulsar, places.telemetry, lines[12:])
     eventually(lambda: trimmed(pulsar, places.telemetry) == lines[12:])
     with pytest.raises(SinkError, match=r"deleted, perhaps before the job read them.*pulsar\.fail_on_data_loss=false"):
@@ -107,18 +109,18 @@ def test_a_new_checkpoint_begins_where_it_is_told(spark: SparkSession, pulsar: P
     assert drain(spark, latest, engine) == []
 
 
-def trimmed(cluster: PulsarCluster, uri: str) -> list[bytes]:
+def trimmed(cluster: PulsarCluster, uri: str | TopicUri) -> list[bytes]:
     """What is left when the broker has deleted what nothing keeps."""
-    cluster.trim(uri)
+    cluster.trim(str(uri))
     return values(cluster, uri)
 
 
-def published_at(cluster: PulsarCluster, uri: str) -> list[int]:
+def published_at(cluster: PulsarCluster, uri: str | TopicUri) -> list[int]:
     """When each message was published, in ms since 1970."""
     import pulsar
 
     with closing(cluster.client()) as client:
-        reader = client.create_reader(f"persistent://{parse_topic(uri).name}", pulsar.MessageId.earliest)
+        reader = client.create_reader(f"persistent://{topic_of(uri).name}", pulsar.MessageId.earliest)
         found = []
         while reader.has_message_available():
             found.append(reader.read_next(10_000).publish_timestamp())

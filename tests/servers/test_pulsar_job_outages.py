@@ -11,7 +11,7 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
-from sinks.topics.uri import parse_topic
+from sinks.topics.uri import TopicUri
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from streaming.outputs.output_counts import KINDS
 from tests.faults.real_job import EAGER, eager
@@ -21,6 +21,7 @@ from tests.servers.pulsar_processes import PulsarProcesses
 from tests.servers.pulsar_topics import put, values
 from tests.servers.test_pulsar_job import topics
 from tests.spark.workshop import uneven
+from tests.topic_uris import topic_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 _OF_A_TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|^\s+File \"", re.MULTILINE)
@@ -49,16 +50,16 @@ def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(modular: Pulsa
 
         # Otherwise a broker makes it anew for whoever asks for it, and the job goes on with what comes.
         cluster.post("namespaces/job/away/autoTopicCreation", {"allowAutoTopicCreation": False})
-        cluster.delete(f"persistent/{parse_topic(places.telemetry).name}?force=true")
+        cluster.delete(f"persistent/{topic_of(places.telemetry).name}?force=true")
         assert job.ended() == 1
         assert " error: " in job.last_line
-        assert places.telemetry in job.last_line
+        assert str(places.telemetry) in job.last_line
         assert _OF_A_TRACE.findall(job.said) == []
 
 
-def owner_of(settings: PulsarSettings, uri: str) -> str:
+def owner_of(settings: PulsarSettings, uri: str | TopicUri) -> str:
     """The broker that serves a topic."""
-    name = parse_topic(uri).name
+    name = topic_of(uri).name
     namespace = name.rpartition("/")[0]
     with closing(PulsarAdmin(settings)) as admin:
         for bundle in (f"{namespace}/{range_}" for range_ in admin.ranges(namespace)):

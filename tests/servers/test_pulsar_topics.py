@@ -25,6 +25,7 @@ from tests.servers.jvm import free_ports
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.pulsar_topics import put, values
 from tests.spark.workshop import uneven
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 pytestmark = pytest.mark.servers
@@ -39,7 +40,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[[str], Consumer]]:
     def opening(uri: str) -> Consumer:
         for one in made:
             one.close()
-        made[:] = [open_consumer(uri, "workers", tmp_path)]
+        made[:] = [open_consumer(topic_of(uri), "workers", tmp_path)]
         return made[0]
 
     yield opening
@@ -70,7 +71,7 @@ def test_of_an_entry_of_several_messages_all_come_again(pulsar: PulsarCluster, o
 def test_a_batch_of_more_messages_than_there_are_numbers_is_read_in_order(pulsar: PulsarCluster, opened: Callable[[str], Consumer]) -> None:
     uri, lines = pulsar.topic("topics/consumer/wide"), [b"%d" % number for number in range(5_000)]
     put(pulsar, uri, lines, batch=5_000)
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         read = [record for records in iter(reader.read, []) for record in records]
     assert [record.value for record in read] == lines
     offsets = [record.position.offset for record in read]
@@ -108,16 +109,16 @@ def test_a_second_process_of_a_group_is_turned_away(pulsar: PulsarCluster, opene
     uri = pulsar.topic("topics/consumer/busy")
     opened(uri)
     with pytest.raises(SinkError, match=r"another process"):
-        open_consumer(uri, "workers", tmp_path, access=HASTY)
+        open_consumer(topic_of(uri), "workers", tmp_path, access=HASTY)
 
 
 def test_records_of_one_key_keep_their_order_and_partition(pulsar: PulsarCluster) -> None:
     uri = pulsar.topic("topics/publisher/keys", 4)
-    with closing(open_publisher(uri)) as publisher:
+    with closing(open_publisher(topic_of(uri))) as publisher:
         for number in range(300):
             publisher.publish(f"cluster-{number % 7}", b"%d" % number)
         publisher.flush()
-    with closing(open_reader(uri)) as reader:
+    with closing(open_reader(topic_of(uri))) as reader:
         records = list(iter_all(reader.read))
     by_partition: dict[int, list[int]] = {}
     for record in records:
@@ -142,13 +143,13 @@ def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(pulsar: Pulsa
 
 
 def test_an_empty_topic_is_read_at_once(pulsar: PulsarCluster) -> None:
-    with closing(open_reader(pulsar.topic("topics/reader/empty", 2))) as reader:
+    with closing(open_reader(topic_of(pulsar.topic("topics/reader/empty", 2)))) as reader:
         assert reader.read() == []
 
 
 def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: PulsarCluster) -> None:
     noise = json.dumps([str(hash((number, "noise"))) for number in range(700_000)]).encode()
-    with closing(open_publisher(pulsar.topic("topics/publisher/large"))) as publisher:
+    with closing(open_publisher(topic_of(pulsar.topic("topics/publisher/large")))) as publisher:
         with pytest.raises(PublishRejected, match=r"maxMessageSize"):
             publish(publisher.publish, publisher.flush, noise)
         publish(publisher.publish, publisher.flush, b"{}")
@@ -156,9 +157,9 @@ def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: Pulsar
 
 def test_a_missing_namespace_and_a_silent_port_are_told(pulsar: PulsarCluster, tmp_path: Path) -> None:
     with pytest.raises(SinkError, match=r"nowhere/at/all: there is no such topic"):
-        open_publisher(f"{pulsar.service_url}/nowhere/at/all")
+        open_publisher(topic_of(f"{pulsar.service_url}/nowhere/at/all"))
     with pytest.raises(PublishTimeout, match=r"does not accept connections"):
-        open_consumer(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x", "g", tmp_path, access=HASTY)
+        open_consumer(topic_of(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x"), "g", tmp_path, access=HASTY)
 
 
 def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(guarded_pulsar: PulsarCluster, tmp_path: Path) -> None:
@@ -203,9 +204,9 @@ def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(pulsa
     kept = [finding for finding in check_topics(job) if finding.status == "ok"]
     assert len(kept) == 5
     assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
-    forgetful = replace(job.topics, rounds=pulsar.topic("topics/forgetful/rounds"))
-    pulsar.forget(forgetful.rounds)
-    missing = replace(forgetful, commands=f"{pulsar.service_url}/topics/made/never-made")
+    forgetful = replace(job.topics, rounds=topic_of(pulsar.topic("topics/forgetful/rounds")))
+    pulsar.forget(str(forgetful.rounds))
+    missing = replace(forgetful, commands=topic_of(f"{pulsar.service_url}/topics/made/never-made"))
     found = {finding.check: finding for finding in check_topics(replace(job, topics=missing))}
     assert (found["topic rounds"].status, found["topic commands"].status) == ("fail", "fail")
     assert "keeps no records" in found["topic rounds"].text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
 from streaming.failures import JobError, again_after_outages, again_while_passing, explain, is_outage, is_passing
 
@@ -158,7 +158,7 @@ def test_a_query_goes_on_when_kafka_is_back() -> None:
         if error is not None:
             raise error
 
-    assert again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append)) is None
+    assert again_after_outages(query.run, lambda: query.published, reach, RetryBackoff(60, lambda _: False, told.append)) is None
     assert (query.published, asked) == (3, [])
     assert ["trying again" in sentence for sentence in told] == [True, False], "its begin and its end"
 
@@ -172,18 +172,18 @@ def test_a_query_whose_topic_is_gone_is_not_tried_again_and_the_topic_is_named(s
         raise SinkError("there is no such topic")
 
     with pytest.raises(SinkError, match="no such topic"):
-        again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append))
+        again_after_outages(query.run, lambda: query.published, reach, RetryBackoff(60, lambda _: False, told.append))
     assert len(told) == (said == AWAY), "nothing is said about servers that do answer"
 
 
 def test_a_topic_that_a_broker_did_not_know_for_a_moment_is_no_reason_to_end() -> None:
     query = Query((0, GONE), (1, None))
-    assert again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None)) is None
+    assert again_after_outages(query.run, lambda: query.published, lambda: None, RetryBackoff(60, lambda _: False, lambda _: None)) is None
     assert query.runs_left == 0
 
 
 def test_a_topic_that_was_made_anew_ends_it() -> None:
     said = f"Some data may have been lost\n{GONE}"
     query = Query((0, said), (1, None))
-    error = again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None))
+    error = again_after_outages(query.run, lambda: query.published, lambda: None, RetryBackoff(60, lambda _: False, lambda _: None))
     assert str(error) == said

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.uri import file_topic
 from sinks.wire.limits import WireLimits
 from streaming.sources.files import FileTopicStream, Source
 
@@ -35,7 +35,7 @@ class Topic:
             file.write(data)
 
     def stream(self, max_records: int = 1000, max_bytes: int = 2**27, tasks: int = 1, limits: WireLimits | None = None) -> FileTopicStream:
-        source = Source(file_topic_uri(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
+        source = Source(file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
         return FileTopicStream(Source.from_options(source.options()))
 
 

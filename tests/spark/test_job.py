@@ -18,9 +18,10 @@ from strategies.settings import RoundSettings
 from streaming.job import JobResult, check_job, run_job
 from streaming.outputs.output_counts import Written
 from streaming.progress import BatchProgress
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from streaming.state.reader import read_state
 from tests.spark.workshop import Workshop, eager, recording, uneven
+from tests.topic_uris import topics_of
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
@@ -216,7 +217,7 @@ def test_state_before_the_first_batch_is_empty(spark: SparkSession, workshop: Wo
 
 
 def test_settings_that_cannot_run_are_all_named_before_anything_starts(workshop: Workshop) -> None:
-    topics = Topics(workshop.uri("t"), workshop.uri("t"), "kafka://h:9092", "nonsense", workshop.uri("o"))
+    topics = topics_of(telemetry=workshop.uri("t"), commands=workshop.uri("t"), rounds=workshop.uri("t"), rejected=workshop.uri("t"))
     with pytest.raises(SettingsError) as wrong:
         check_job(replace(workshop.job(), topics=topics), eager())
     assert [complaint.split(":")[0] for complaint in wrong.value.complaints] == ["topics.commands", "topics.rounds", "topics.rejected"]

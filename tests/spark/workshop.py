@@ -15,9 +15,10 @@ from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.outputs.output_counts import KINDS
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.replayed import Published
 from tests.telemetry_lines import load_report, sweep
+from tests.topic_uris import topics_of
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
 
@@ -29,7 +30,7 @@ class Workshop:
     folder: Path
 
     def job(self, **settings: Any) -> JobSettings:
-        topics = Topics(**{name: self.uri(name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+        topics = topics_of(**{name: self.uri(name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
         return JobSettings(checkpoint=str(self.checkpoint), topics=topics, **settings)
 
     @property

@@ -20,6 +20,7 @@ from sinks.topics.access import Consumer, Publisher, TopicRecord, open_consumer,
 from sinks.wire.contracts.commands import CommandRecord
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_of
 
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xc0000000", "t/ns/0xc0000000_0xffffffff")
 ONE, TWO, THREE, FOUR = BUNDLES
@@ -107,8 +108,8 @@ def executor(
     with ExitStack() as stack:
         admin = stack.enter_context(closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls, backoff_ms=0))))
         journal = stack.enter_context(closing(Journal(state)))
-        outcomes, telemetry, rejected = (open_publisher(control.uri(topic)) for topic in ("outcomes", "telemetry", "rejected"))
-        commands, rounds = (open_consumer(control.uri(topic), "executor", state) for topic in ("commands", "rounds"))
+        outcomes, telemetry, rejected = (open_publisher(topic_of(control.uri(topic))) for topic in ("outcomes", "telemetry", "rejected"))
+        commands, rounds = (open_consumer(topic_of(control.uri(topic)), "executor", state) for topic in ("commands", "rounds"))
         topics = ExecutorTopics(MortalConsumer(commands, life), rounds, MortalPublisher(outcomes, life), telemetry, rejected)
         stack.callback(topics.close)
         applier, limiter = MortalApplier(admin, life), life.limiter or RateLimiter(life.per_minute, wait=lambda _: True)

@@ -11,12 +11,14 @@ import pytest
 from rebalancer.cli.doctor.environment import check_java, check_python, java_version
 from rebalancer.cli.doctor.places import check_checkpoint, check_disk, check_topics
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.settings import RoundSettings
 from streaming.checkpoint.guard import guard_of, guarded
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
+from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import rebalancer
 
 ENGINE = EngineSettings()
@@ -24,7 +26,7 @@ ENGINE = EngineSettings()
 
 def job(folder: Path) -> JobSettings:
     topics = {name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")}
-    return JobSettings(checkpoint=str(folder / "checkpoint"), topics=Topics(**topics))
+    return JobSettings(checkpoint=str(folder / "checkpoint"), topics=topics_of(**topics))
 
 
 def words(of: JobSettings) -> list[str]:
@@ -148,7 +150,8 @@ def test_topics(tmp_path: Path) -> None:
         writer.append([b"{}"])
     (tmp_path / "rounds").touch()
     placed = job(tmp_path)
-    placed = replace(placed, topics=replace(placed.topics, commands="amqp://host/commands"))
+    wrong = KafkaSettings(security_protocol="SSL", ca_file=str(tmp_path / "nowhere.pem"))
+    placed = replace(placed, topics=replace(placed.topics, commands=topic_of("kafka://host:9092/commands")), kafka=wrong)
 
     telemetry, commands, rounds, rejected, outcomes = check_topics(placed)
 

@@ -16,6 +16,7 @@ from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from sinks.topics.uri import file_topic_uri
 from sinks.wire.position import Position
 from strategies.errors import SinkError
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 LINES = [b'{"a":1}', b"", b"not json", b"\xff", b'{"b":2}']
@@ -108,7 +109,7 @@ def test_until_nothing_comes_any_more(tmp_path: Path) -> None:
 def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> None:
     topic(tmp_path, LINES[:1])
     target, stop, said = tmp_path / "copy.jsonl.gz", Stop(), threading.Event()
-    reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
+    reader = open_reader(topic_of(file_topic_uri(tmp_path / "topic")), follow=True)
     follower = threading.Thread(target=record, args=(reader, target, Patience(follow=True), stop, lambda _: said.set()))
     follower.start()
     try:
@@ -130,7 +131,7 @@ def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Sig
     before = signal.getsignal(number)
 
     with stopping() as stop:
-        reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
+        reader = open_reader(topic_of(file_topic_uri(tmp_path / "topic")), follow=True)
         done = record(reader, tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: signal.raise_signal(number))
 
     assert (done.records, done.stopped_by) == (5, number.name)

@@ -18,6 +18,7 @@ from sinks.topics.access import open_publisher
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_of
 from tests.unit.test_collector import REPORT
 
 MINUTE = 60_000
@@ -88,6 +89,6 @@ def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_pat
             if told.event == "broker-left":
                 stop.set()
 
-        with closing(open_publisher(Control(tmp_path).uri("telemetry"))) as publisher:
+        with closing(open_publisher(topic_of(Control(tmp_path).uri("telemetry")))) as publisher:
             collect_all(settings.clusters, settings.collector, publisher, stop, say)
     assert f"{first} left: the cluster no longer lists it" in [line.text for line in said]

@@ -25,6 +25,7 @@ from strategies.model import LoadReport, Policies, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 
 REPORT = json.loads((Path(__file__).parents[1] / "data" / "load-report-4.2.4.json").read_text("utf-8"))
@@ -54,7 +55,7 @@ def collector(pulsar: FakePulsar, control: Control, deadline_ms: int = 5_000, **
     with ExitStack() as stack:
         admin = stack.enter_context(closing(PulsarAdmin(settings)))
         hasty = stack.enter_context(closing(PulsarAdmin(replace(settings, attempts=1, deadline_ms=deadline_ms))))
-        publisher = stack.enter_context(closing(open_publisher(control.uri("telemetry"))))
+        publisher = stack.enter_context(closing(open_publisher(topic_of(control.uri("telemetry")))))
         ticks = iter(range(1_000_000_000_000, 2_000_000_000_000, 1_000))
 
         def clock() -> int:

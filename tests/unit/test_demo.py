@@ -133,7 +133,7 @@ def test_the_settings_file_holds_what_it_says(tmp_path: Path) -> None:
     assert settings.engine.strategy == "avg"
     assert settings.value("shedding.avg.max_unload") == 0.5
     assert settings.value("job.checkpoint") == str(plan.checkpoint)
-    assert settings.value("topics.rounds") == plan.topic_uri("rounds")
+    assert settings.value("topics.rounds") == str(plan.topic_uri("rounds"))
     assert "default 0.2" in settings_text(plan)
 
 

@@ -15,8 +15,9 @@ from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey, SigningSettings
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.control_topic import Control, command, now_ms
+from tests.topic_uris import topics_of
 
 TOPIC = Position("commands", 0, 0)
 
@@ -76,7 +77,7 @@ class Keys:
         self.file.chmod(0o600)
 
     def found(self) -> Finding:
-        topics = Topics(commands=self.control.uri("commands"))
+        topics = topics_of(commands=self.control.uri("commands"))
         return check_signing(JobSettings(topics=topics, signing=SigningSettings(str(self.file))), now_ms())
 
 
@@ -135,6 +136,6 @@ def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(t
 
 
 def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> None:
-    topics = Topics(commands="kafka://127.0.0.1:1/commands")
+    topics = topics_of(commands="kafka://127.0.0.1:1/commands")
     found = check_signing(JobSettings(topics=topics, signing=SigningSettings(str(Keys(tmp_path).file))), now_ms())
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")

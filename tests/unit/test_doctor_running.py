@@ -15,8 +15,9 @@ from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.running import check_job
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guard_of, guarded, holder
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.control_topic import Control, now_ms
+from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import Answer, rebalancer
 
 ENGINE = EngineSettings()
@@ -24,7 +25,7 @@ MINUTE, HOUR = 60_000, 3_600_000
 
 
 def a_job(control: Control) -> JobSettings:
-    topics = Topics(rounds=control.uri("rounds"), telemetry=control.uri("telemetry"))
+    topics = topics_of(rounds=control.uri("rounds"), telemetry=control.uri("telemetry"))
     return JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
 
 
@@ -118,7 +119,7 @@ def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
 
 
 def test_rounds_that_cannot_be_read_leave_the_health_unknown(control: Control) -> None:
-    elsewhere = replace(a_job(control), topics=replace(a_job(control).topics, rounds="kafka://127.0.0.1:1/rounds"))
+    elsewhere = replace(a_job(control), topics=replace(a_job(control).topics, rounds=topic_of("kafka://127.0.0.1:1/rounds")))
     with running(control):
         told = [check_job(elsewhere, ENGINE, now_ms(), expected=expected).status for expected in (True, False)]
     assert told == ["fail", "warn"]

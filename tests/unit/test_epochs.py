@@ -13,8 +13,9 @@ from sinks.topics.epochs import histories, next_epoch
 from strategies.engine import EngineSettings
 from strategies.errors import SinkError
 from streaming.checkpoint.guard import guard_of, guarded
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 from tests.control_topic import Control, command
+from tests.topic_uris import topic_of, topics_of
 
 
 def told(*epochs: int, cluster: str = "c") -> list[bytes]:
@@ -27,12 +28,12 @@ def a_round(number: int, *commands: str, epoch: int = 1, ts: int = 0) -> bytes:
 
 
 def following(control: Control) -> int:
-    return next_epoch((control.uri("rounds"), control.uri("commands")))
+    return next_epoch((topic_of(control.uri("rounds")), topic_of(control.uri("commands"))))
 
 
 def examined(control: Control, ours: int | None = None) -> Finding:
     """What doctor says, to the job whose checkpoint has this epoch if there is one."""
-    topics = Topics(rounds=control.uri("rounds"))
+    topics = topics_of(rounds=control.uri("rounds"))
     job = JobSettings(checkpoint=str(control.folder / "checkpoint"), topics=topics)
     if ours is not None:
         with guarded(control.folder / "checkpoint", guard_of(job, EngineSettings()), lambda: ours):
@@ -61,7 +62,7 @@ def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
 def test_rounds_of_an_older_epoch_behind_newer_ones_are_late(control: Control) -> None:
     control.write("rounds", [*told(1, 1), *told(1, cluster="other"), *told(2, 1, 2, 1, 2, 2), *told(2, cluster="other")])
 
-    found = histories(control.uri("rounds"))
+    found = histories(topic_of(control.uri("rounds")))
 
     assert astuple(found["c"])[:5] == ({1, 2}, 2, 2, 1, 2)
     assert astuple(found["other"])[:5] == ({1, 2}, 2, 0, 0, 2)

@@ -10,9 +10,10 @@ from kafka.errors import CorruptRecordError
 
 from rebalancer.cli.doctor.codecs import check_codecs
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs, unpacked
-from streaming.settings import Topics
+from sinks.topics.settings import Topics
+from tests.topic_uris import topics_of
 
-KAFKA = Topics(telemetry="kafka://h:9092/t")
+KAFKA = topics_of(telemetry="kafka://h:9092/t")
 CONTENTS = (b"", b"x", os.urandom(100_000), b"a load report " * 50_000)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from strategies.errors import PublishTimeout, SinkError
 
 AWAY = PublishTimeout("kafka://h:1/t: no answer")
@@ -21,17 +21,17 @@ class Day:
         self.pauses.append(seconds)
         return False
 
-    def outage(self, patience_s: float) -> Outage:
-        return Outage(patience_s, self.wait, self.said.append, lambda: self.now)
+    def outage(self, patience_s: float) -> RetryBackoff:
+        return RetryBackoff(patience_s, self.wait, self.said.append, lambda: self.now)
 
 
 def test_pauses_grow_to_half_a_minute_and_end_with_the_patience() -> None:
     day = Day()
     outage = day.outage(100)
     for _ in range(8):
-        outage.endure(AWAY)
+        outage.wait_or_raise(AWAY)
     with pytest.raises(PublishTimeout, match="no answer"):
-        outage.endure(AWAY)
+        outage.wait_or_raise(AWAY)
     assert day.pauses == [1, 2, 4, 8, 16, 30, 30, 30]
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 100 s"]
 
@@ -40,8 +40,8 @@ def test_what_works_again_begins_a_new_outage() -> None:
     day = Day()
     outage = day.outage(5)
     for _ in range(3):
-        outage.endure(AWAY)
-        outage.endure(AWAY)
+        outage.wait_or_raise(AWAY)
+        outage.wait_or_raise(AWAY)
         outage.over()
     assert day.pauses == [1, 2] * 3
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 5 s", "the servers of the topics answer again after 3 s"] * 3
@@ -50,9 +50,9 @@ def test_what_works_again_begins_a_new_outage() -> None:
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     day = Day()
     with pytest.raises(SinkError, match="no such topic"):
-        day.outage(5).endure(SinkError("there is no such topic"))
+        day.outage(5).wait_or_raise(SinkError("there is no such topic"))
     with pytest.raises(PublishTimeout):
-        day.outage(0).endure(AWAY)
+        day.outage(0).wait_or_raise(AWAY)
     assert (day.pauses, day.said) == ([], [])
 
 
@@ -77,9 +77,9 @@ def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> 
     day = Day()
     outage = day.outage(100)
     outage.asked(AWAY)
-    outage.endure(AWAY)
+    outage.wait_or_raise(AWAY)
     outage.asked(None)
-    outage.endure(AWAY)
+    outage.wait_or_raise(AWAY)
     outage.over()
     assert told(day) == ["away", "answer again after 1 s"]
 
@@ -88,9 +88,9 @@ def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks
     day = Day()
     outage = day.outage(100)
     outage.asked(None)
-    outage.endure(AWAY)
+    outage.wait_or_raise(AWAY)
     assert day.said == []
-    outage.endure(AWAY)
+    outage.wait_or_raise(AWAY)
     outage.asked(None)
     outage.over()
     assert told(day) == ["away", "answer again after 2 s"]

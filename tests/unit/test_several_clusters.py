@@ -14,13 +14,14 @@ from rebalancer.cli.collect.several import collect_all
 from rebalancer.cli.log_lines import Line
 from rebalancer.settings.load import Settings, load
 from sinks.topics.access import open_publisher
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from sinks.wire.codec import decode
 from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
+from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tests.unit.test_collector import REPORT
 
@@ -84,7 +85,7 @@ def collected(settings: Settings, control: Control, until: int) -> tuple[list[Sw
         if all(sum(one.startswith(f"{name}: pass") for one in said) >= until for name in ("east", "west")):
             stop.set()
 
-    with closing(open_publisher(control.uri("telemetry"))) as publisher:
+    with closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher:
         collect_all(settings.clusters, settings.collector, publisher, stop, say)
     records = [decode(value, b"") for value in control.read("telemetry")]
     return [record for record in records if isinstance(record, Sweep)], said
@@ -111,7 +112,7 @@ def test_a_wrong_token_is_said_once_the_others_go_on_and_in_the_end_it_is_an_err
             if sum("pass " in one for one in said) > 10:
                 stop.set()
 
-        with closing(open_publisher(control.uri("telemetry"))) as publisher, pytest.raises(Unauthorized, match=r"^shut: .*token"):
+        with closing(open_publisher(topic_of(control.uri("telemetry")))) as publisher, pytest.raises(Unauthorized, match=r"^shut: .*token"):
             collect_all(settings.clusters, settings.collector, publisher, stop, say)
 
     assert [one.partition(": ")[0] for one in said if "error" in one] == ["shut"]
@@ -133,7 +134,7 @@ def test_a_token_that_is_replaced_is_taken(east: FakePulsar, tmp_path: Path) -> 
             if sentence.startswith("west: pass"):
                 stop.set()
 
-        with closing(open_publisher(Control(tmp_path).uri("telemetry"))) as publisher:
+        with closing(open_publisher(topic_of(Control(tmp_path).uri("telemetry")))) as publisher:
             collect_all(settings.clusters, settings.collector, publisher, stop, say)
 
 
@@ -189,7 +190,7 @@ def test_a_pass_that_met_an_outage_is_published_again_as_a_whole(east: FakePulsa
         if sentence.startswith("pass 2"):
             stop.set()
 
-    collect_all(settings.clusters, settings.collector, topic, stop, say, outage=Outage(60, stop.wait, say))
+    collect_all(settings.clusters, settings.collector, topic, stop, say, outage=RetryBackoff(60, stop.wait, say))
 
     assert "no answer; trying again for up to 60 s" in said
     records = [decode(value, b"") for value in topic.records]

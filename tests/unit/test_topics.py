@@ -9,14 +9,15 @@ import pytest
 from sinks.topics.access import Consumer, open_consumer, open_publisher
 from sinks.topics.uri import file_topic_uri
 from strategies.errors import SinkError
+from tests.topic_uris import topic_of
 
 
 def consumer(folder: Path, group: str = "executor") -> Consumer:
-    return open_consumer(file_topic_uri(folder / "topic"), group, folder / "positions")
+    return open_consumer(topic_of(file_topic_uri(folder / "topic")), group, folder / "positions")
 
 
 def publish(folder: Path, *values: bytes) -> None:
-    publisher = open_publisher(file_topic_uri(folder / "topic"))
+    publisher = open_publisher(topic_of(file_topic_uri(folder / "topic")))
     for value in values:
         publisher.publish("c", value)
     publisher.flush()

@@ -11,9 +11,10 @@ import pytest
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.outage import Outage
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.retry_backoff import RetryBackoff
+from sinks.topics.uri import file_topic
 from sinks.topics.watch import watched
+from tests.topic_uris import topic_of
 from tests.waiting import eventually
 
 
@@ -31,7 +32,7 @@ def test_a_server_that_accepts_connections_and_answers_nothing_is_away(shape: st
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = shape.format(f"127.0.0.1:{silent.getsockname()[1]}")
         access = TopicAccess(KafkaSettings(timeout_ms=1_000), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=300))
-        with watched([uri], access, Outage(60, lambda _: True, said.append)):
+        with watched([topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append)):
             eventually(lambda: bool(said), 180, "nothing is said about the outage")
     assert said[0].startswith(f"{uri}: {sentence}")
     assert said[0].endswith("; trying again for up to 60 s")
@@ -39,5 +40,5 @@ def test_a_server_that_accepts_connections_and_answers_nothing_is_away(shape: st
 
 def test_folders_are_not_watched(tmp_path: Path) -> None:
     before = threading.active_count()
-    with watched([file_topic_uri(tmp_path)], TopicAccess(), Outage(60, lambda _: True, print)):
+    with watched([file_topic(tmp_path)], TopicAccess(), RetryBackoff(60, lambda _: True, print)):
         assert threading.active_count() == before

@@ -13,12 +13,14 @@ from sinks.recordings.recorder import topic_records
 from sinks.topics.access import NO_SECURITY, TopicAccess, TopicRecord
 from sinks.topics.files.segments import segments
 from sinks.topics.readable import Placed, Skipped, readable
-from sinks.topics.uri import file_topic_uri, parse_topic
+from sinks.topics.uri import TopicUri, file_topic, parse_topic
 from sinks.wire.codec import decode_command, decode_outcome, decode_round
 from strategies.errors import SettingsError, SinkError
 from strategies.model import Command, Outcome, Round
 
 Kind = Literal["commands", "rounds", "outcomes", "telemetry"]
+#: A topic, a JSON Lines file, or a folder that holds either.
+Source = TopicUri | Path
 T = TypeVar("T")
 
 
@@ -105,77 +107,80 @@ class History:
         return {command.id: command for command in self.commands}
 
 
-def read_history(rounds: str, commands: str, access: TopicAccess = NO_SECURITY) -> History:
-    """Reads both sources: a topic URI, a JSON Lines file, or a folder that holds either. Raises SettingsError, SinkError.
+def source_of(text: str) -> Source:
+    """What a person names: a topic's URI or a path. Raises SettingsError."""
+    return parse_topic(text) if "://" in text else Path(text)
+
+
+def read_history(rounds: Source, commands: Source, access: TopicAccess = NO_SECURITY) -> History:
+    """Reads both sources. Raises SettingsError, SinkError.
 
     Records that are no rounds or commands are skipped, see `History.skipped`.
     """
-    not_rounds, not_commands = Skipped(_located("rounds", rounds), "round"), Skipped(_located("commands", commands), "command")
-    by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded(decode_round, access, not_rounds)}
-    by_id = {one.id: one for one in _decoded(decode_command, access, not_commands)}
+    rounds, commands = _located("rounds", rounds), _located("commands", commands)
+    not_rounds, not_commands = Skipped(str(rounds), "round"), Skipped(str(commands), "command")
+    by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded(rounds, decode_round, access, not_rounds)}
+    by_id = {one.id: one for one in _decoded(commands, decode_command, access, not_commands)}
     return History(tuple(by_number.values()), tuple(by_id.values()), skipped=(*not_rounds.lines(), *not_commands.lines()))
 
 
-def with_outcomes(history: History, source: str, access: TopicAccess = NO_SECURITY) -> History:
+def with_outcomes(history: History, source: Source, access: TopicAccess = NO_SECURITY) -> History:
     """The same with what became of the commands, from a source like the others; of equal outcomes the first counts."""
-    no_outcomes = Skipped(_located("outcomes", source), "outcome")
-    found = dict.fromkeys(_decoded(decode_outcome, access, no_outcomes))
+    source = _located("outcomes", source)
+    no_outcomes = Skipped(str(source), "outcome")
+    found = dict.fromkeys(_decoded(source, decode_outcome, access, no_outcomes))
     return replace(history, outcomes=tuple(found), has_outcomes=True, skipped=(*history.skipped, *no_outcomes.lines()))
 
 
-def is_there(kind: Kind, source: str) -> bool:
+def is_there(kind: Kind, source: Source) -> bool:
     """Whether a source holds records of a kind, as far as can be seen without asking a server."""
-    if "://" in source:
-        topic = parse_topic(source)
-        return topic.scheme != "file" or topic.folder.is_dir()
-    path = Path(source)
-    return path.is_file() or (path / f"{kind}.jsonl").is_file() or (path / kind).is_dir() or (path.is_dir() and bool(segments(path)))
+    if isinstance(source, TopicUri):
+        return source.scheme != "file" or source.folder.is_dir()
+    return (
+        source.is_file() or (source / f"{kind}.jsonl").is_file() or (source / kind).is_dir() or (source.is_dir() and bool(segments(source)))
+    )
 
 
-def values_of(kind: Kind, source: str, access: TopicAccess = NO_SECURITY) -> Iterable[bytes]:
+def values_of(kind: Kind, source: Source, access: TopicAccess = NO_SECURITY) -> Iterable[bytes]:
     """The records of a source as they are. Raises SettingsError, SinkError."""
     return (record.value for record in _records(_located(kind, source), access))
 
 
-def _decoded(decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped) -> Iterator[T]:
+def _decoded(source: Source, decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped) -> Iterator[T]:
     """What a topic or file holds. Raises SinkError for a file with records of another kind only: another file was meant."""
     found = False
-    for _, record in readable(_records(skipped.source, access), decode, skipped):
+    for _, record in readable(_records(source, access), decode, skipped):
         found = True
         yield record
-    if skipped.count and not found and "://" not in skipped.source:
+    if skipped.count and not found and isinstance(source, Path):
         raise SinkError(f"{skipped.lines()[0]} It holds no {skipped.kind} at all; name another file.")
 
 
-def _records(source: str, access: TopicAccess) -> Iterable[Placed | TopicRecord]:
-    return topic_records(source, access) if "://" in source else of_recording(source)
+def _records(source: Source, access: TopicAccess) -> Iterable[Placed | TopicRecord]:
+    return of_recording(str(source)) if isinstance(source, Path) else topic_records(source, access)
 
 
-def _located(kind: Kind, source: str) -> str:
-    """The topic's URI or the file's path that a source means. Raises SettingsError."""
-    if "://" in source:
-        topic = parse_topic(source)
-        return _topic(topic.folder) if topic.scheme == "file" else source
-    path = Path(source)
-    if not path.exists():
+def _located(kind: Kind, source: Source) -> Source:
+    """The topic or the file that a source means. Raises SettingsError."""
+    if isinstance(source, TopicUri):
+        return _topic(source.folder) if source.scheme == "file" else source
+    if not source.exists():
         raise SettingsError([f"{source}: there is no such file or folder; name a topic URI, a JSON Lines file or the folder of a replay"])
-    if path.is_file():
+    if source.is_file():
         return source
-    if segments(path):
-        return _topic(path)
-    return _in_folder(kind, path)
+    return _topic(source) if segments(source) else _in_folder(kind, source)
 
 
-def _in_folder(kind: Kind, folder: Path) -> str:
+def _in_folder(kind: Kind, folder: Path) -> Source:
     """A replay leaves `commands.jsonl`, a job's folder has a topic `commands`."""
     if (folder / f"{kind}.jsonl").is_file():
-        return str(folder / f"{kind}.jsonl")
+        return folder / f"{kind}.jsonl"
     if (folder / kind).is_dir():
         return _topic(folder / kind)
     raise SettingsError([f"{folder}: holds neither {kind}.jsonl nor a topic {kind}; name the folder that replay --out wrote"])
 
 
-def _topic(folder: Path) -> str:
+def _topic(folder: Path) -> TopicUri:
     if not folder.is_dir():
         raise SettingsError([f"{folder}: there is no such topic yet; has the job run, and with the same topics.* settings?"])
-    return file_topic_uri(folder)
+    return file_topic(folder)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from sinks.stopping import stopping
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.readable import Placed
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.settings import Topics
+from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
 from sinks.wire.limits import WireLimits
 from sinks.wire.origin import Origin
@@ -25,7 +26,7 @@ from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
-from streaming.settings import JobSettings, Topics
+from streaming.settings import JobSettings
 
 if TYPE_CHECKING:
     from streaming.job import JobResult
@@ -81,7 +82,7 @@ def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
 
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
     """The job's settings with everything it reads and writes below a scratch folder; what a replay decides is never signed."""
-    topics = Topics(**{name: file_topic_uri(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
+    topics = Topics(**{name: file_topic(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
     # Records have our envelope by now, wherever they come from.
     ours = replace(job, topics=topics, source=SourceSettings(), signing=SigningSettings())
     return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")

@@ -25,7 +25,7 @@ class _Written(msgspec.Struct):
 
 @dataclass
 class Changes:
-    """Told pass by pass. `standstill_ms`: figures of one broker that are not written again for longer stand still."""
+    """StepResult pass by pass. `standstill_ms`: figures of one broker that are not written again for longer stand still."""
 
     standstill_ms: int = 2 * STOCK_INTERVAL_MS
     _silent: dict[str, int] = field(default_factory=dict, init=False)

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from rebalancer.cli.collect.changes import Changes, standstill_ms
 from rebalancer.cli.log_lines import Line, Say
-from sinks.collector.collector import Told
+from sinks.collector.collector import StepResult
 from sinks.collector.settings import CollectorSettings
 from sinks.collector.source import Source, opened
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized
 
 Known = Callable[[PulsarSettings], KnownBrokers]
@@ -37,7 +37,7 @@ class SharedPublisher:
     waiting cannot mend is everybody's.
     """
 
-    def __init__(self, publisher: Publisher, outage: Outage, stop: Stop) -> None:
+    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: Stop) -> None:
         self._publisher, self._outage, self._stop = publisher, outage, stop
         self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
@@ -69,7 +69,7 @@ class SharedPublisher:
                 self._publisher.publish(key, value)
             self._publisher.flush()
         except SinkError as error:
-            self._outage.endure(error)
+            self._outage.wait_or_raise(error)
             if self._stop.is_set():
                 raise
             return False
@@ -115,7 +115,7 @@ def collect_all(
     stop: Stop,
     say: Say,
     *,
-    outage: Outage | None = None,
+    outage: RetryBackoff | None = None,
     known: Known = KnownBrokers,
 ) -> None:
     """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
@@ -123,7 +123,7 @@ def collect_all(
     Raises SinkError when the telemetry topic fails, for longer than `outage` endures where waiting could help. Raises Unauthorized in the
     end when one of several clusters does not let us in, at once when none does. `known`: whom to ask, of a cluster's settings.
     """
-    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, say), stop)
+    shared = SharedPublisher(publisher, outage or RetryBackoff(0, stop.wait, say), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
             say(opened_line(source))
@@ -193,7 +193,7 @@ def opened_line(source: Source) -> Line:
     return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
 
 
-def _lines(told: Told, took_s: float, changes: Changes) -> Iterator[Line]:
+def _lines(told: StepResult, took_s: float, changes: Changes) -> Iterator[Line]:
     if told.done is not None:
         done = told.done
         missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""

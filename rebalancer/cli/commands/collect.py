@@ -20,7 +20,7 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_publisher
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.watch import watched
 from strategies.errors import RebalancerError
 
@@ -69,7 +69,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
         known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], say=log.warn)
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        outage = RetryBackoff(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
         with watched([settings.job.topics.telemetry], settings.job.access, outage):
             collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage=outage, known=known)
 

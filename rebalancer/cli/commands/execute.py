@@ -12,11 +12,10 @@ from rebalancer.cli import exits, options
 from rebalancer.cli.execute.assembly import Assembled, assembled
 from rebalancer.cli.execute.lines import line, summary
 from rebalancer.cli.log_lines import Line, Log
-from rebalancer.settings.load import Settings
 from sinks.executor.executor import Executor, Stopped
 from sinks.executor.publish import Done
 from sinks.stopping import Stop, stopping
-from sinks.topics.outage import Outage
+from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.watch import watched
 from sinks.wire.codec import encode_outcome
 from strategies.errors import SinkError
@@ -56,14 +55,14 @@ def execute(
             log.show(line(done))
 
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        outage = RetryBackoff(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
         begun = False
         while not stop.is_set():
             try:
                 with assembled(settings, apply, stop.wait, show, log.warn) as ready:
                     if not begun:
                         log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
-                        stack.enter_context(watched(_topics(settings), settings.job.access, outage))
+                        stack.enter_context(watched([topic for _, topic in settings.job.topics.named()], settings.job.access, outage))
                     begun = True
                     _work(ready.executor, stop, once, outage)
                 break
@@ -71,16 +70,11 @@ def execute(
                 if not begun:
                     raise
                 # What was begun and not finished comes again from the topics and from the journal, as after a restart.
-                outage.endure(error)
+                outage.wait_or_raise(error)
     by = stop.by or "all worked off"
     log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
-
-
-def _topics(settings: Settings) -> tuple[str, ...]:
-    topics = settings.job.topics
-    return topics.commands, topics.rounds, topics.outcomes, topics.telemetry, topics.rejected
 
 
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
@@ -89,7 +83,7 @@ def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
 
 
-def _work(executor: Executor, stop: Stop, once: bool, outage: Outage) -> None:
+def _work(executor: Executor, stop: Stop, once: bool, outage: RetryBackoff) -> None:
     try:
         executor.recover()
         while not stop.is_set():

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.history import History, is_there, read_history, values_of, with_outcomes
+from rebalancer.analysis.explain.history import History, Source, is_there, read_history, source_of, values_of, with_outcomes
 from rebalancer.analysis.explain.owners import owners_in
 from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
 from rebalancer.analysis.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
 from rebalancer.cli import console, options
 from sinks.topics.access import NO_SECURITY, TopicAccess
+from sinks.topics.uri import TopicUri
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.errors import SinkError
 from strategies.model import Command, Round
@@ -43,7 +44,8 @@ def explain_command(
     Without a SUBJECT, the newest round. Reads the topics that the settings name, or what --from, --rounds, --commands and --outcomes say
     instead.
     """
-    sources = _sources(_Sources(rounds, commands, outcomes, telemetry), folder, config, overrides)
+    given = _Sources(*(None if one is None else source_of(one) for one in (rounds, commands, outcomes, telemetry)))
+    sources = _sources(given, folder, config, overrides)
     access = _access(sources, config, overrides)
     whole = _read(sources, access, named=outcomes is not None)
     for line in whole.skipped:
@@ -59,17 +61,16 @@ def explain_command(
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    rounds: str | None
-    commands: str | None
-    outcomes: str | None
-    telemetry: str | None
+    rounds: Source | None
+    commands: Source | None
+    outcomes: Source | None
+    telemetry: Source | None
 
 
 def _sources(given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None) -> _Sources:
     """What is not named comes from the folder or, unless rounds and commands are both named, from the settings."""
     if folder is not None:
-        place = str(folder)
-        return _Sources(given.rounds or place, given.commands or place, given.outcomes or place, given.telemetry or place)
+        return _Sources(given.rounds or folder, given.commands or folder, given.outcomes or folder, given.telemetry or folder)
     if given.rounds is not None and given.commands is not None:
         return given
     topics = options.settings(config, overrides).job.topics
@@ -84,13 +85,14 @@ def _sources(given: _Sources, folder: Path | None, config: Path | None, override
 def _access(sources: _Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
     """Settings are looked at only where they are needed: files explain themselves."""
     named = (sources.rounds, sources.commands, sources.outcomes, sources.telemetry)
-    on_servers = any("://" in source and not source.startswith("file:") for source in named if source is not None)
+    on_servers = any(isinstance(source, TopicUri) and source.scheme != "file" for source in named)
     return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
 
 
 def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> History:
     """Outcomes are shown where there are any; only a source that was `named` for them has to be there."""
-    history = read_history(str(sources.rounds), str(sources.commands), access)
+    assert sources.rounds is not None and sources.commands is not None  # noqa: PT018
+    history = read_history(sources.rounds, sources.commands, access)
     if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
         return history
     try:

@@ -14,8 +14,8 @@ from sinks.recordings.recorder import ENDINGS, Patience
 from sinks.recordings.recorder import record as copy
 from sinks.stopping import stopping
 from sinks.topics.access import open_reader
-from sinks.topics.outage import Outage
 from sinks.topics.readable import Skipped
+from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import parse_topic
 from sinks.topics.watch import watched
 from sinks.wire.raw import SourceSettings
@@ -48,19 +48,19 @@ def record(
     """
     _check(target, force, form)
     job = options.settings(config, overrides).job
-    uri = parse_topic(topic if topic is not None else job.topics.telemetry)
+    copied = parse_topic(topic) if topic is not None else job.topics.telemetry
     # Other topics hold what we have written, which has its own forms.
-    source = job.source if str(uri) == str(parse_topic(job.topics.telemetry)) else SourceSettings()
+    source = job.source if copied == job.topics.telemetry else SourceSettings()
     patience = Patience(follow, until_idle, job.kafka.outage_ms / 1000)
-    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
-        outage = Outage(patience.outage_s, stop.wait, console.progress)
-        with watched([str(uri)], job.access, outage):
-            unread = Skipped(str(uri), "record")
+    with stopping() as stop, closing(open_reader(copied, job.access, follow=patience.waits, source=source)) as reader:
+        outage = RetryBackoff(patience.outage_s, stop.wait, console.progress)
+        with watched([copied], job.access, outage):
+            unread = Skipped(str(copied), "record")
             done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
     for line in unread.lines():
         console.progress(f"warning: {line}")
     if as_json:
-        console.print_json("recorded", 1, {"file": str(target), "topic": str(uri), "records": done.records, "bytes": done.bytes})
+        console.print_json("recorded", 1, {"file": str(target), "topic": str(copied), "records": done.records, "bytes": done.bytes})
     else:
         print(f"{target}: {done.records} records, {done.bytes} bytes uncompressed")
     if done.lost is not None:

@@ -20,6 +20,7 @@ from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, topic_records
 from sinks.topics.readable import Placed, Skipped, readable
+from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
 from sinks.wire.outputs import OutputRow
 from sinks.wire.position import Position
@@ -81,7 +82,7 @@ def replay(
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = Passing(plain.of_recording(recording) if recording is not None else _of_topic(origin, settings.job))
+    source = Passing(plain.of_recording(recording) if recording is not None else _of_topic(parse_topic(origin), settings.job))
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -107,10 +108,10 @@ def _write(out: Path, made: decisions.Decisions, source: Passing) -> dict[str, P
     return {**decisions.write(made, out), **decisions.write_outcomes(source.outcomes_of(made.command_ids()), out)}
 
 
-def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
+def _of_topic(topic: TopicUri, job: JobSettings) -> Iterator[Placed]:
     """The records of a topic as lines of a recording, with their positions on the topic; at the end a warning about what was not read."""
-    unread = Skipped(uri, "telemetry record")
-    for found in readable(topic_records(uri, job.access, job.source), as_line, unread):
+    unread = Skipped(str(topic), "telemetry record")
+    for found in readable(topic_records(topic, job.access, job.source), as_line, unread):
         yield Placed(*found)
     _warn(unread)
 

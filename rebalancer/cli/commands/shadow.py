@@ -85,7 +85,7 @@ class _Seen:
 def _look(recording: str | None, settings: Settings) -> _Seen:
     """Reads everything, with a warning for what is not as it should be. Raises SinkError where there is no telemetry."""
     watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.job.topics
-    skipped = Skipped(recording or topics.telemetry, "telemetry record")
+    skipped = Skipped(recording or str(topics.telemetry), "telemetry record")
     if recording is None:
         moved = _moves(watch, traffic, topic_records(topics.telemetry, settings.job.access, settings.job.source), skipped)
         history = read_history(topics.rounds, topics.commands, settings.job.access)

@@ -12,7 +12,7 @@ from rebalancer.cli import console, options
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.topic_admin import create_pulsar_topic, keep_pulsar_topic
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.uri import TopicUri
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 
@@ -54,8 +54,7 @@ def create(
     do not delete them while they are idle.
     """
     job = options.settings(config, overrides).job
-    topics = {name: parse_topic(getattr(job.topics, name)) for name in NAMES}
-    served = {name: topic for name, topic in topics.items() if topic.scheme != "file"}
+    served = {name: topic for name, topic in job.topics.named() if topic.scheme != "file"}
     if not served:
         raise SettingsError(["topics: all are folders, which need no making; set topics.telemetry and the others to kafka:// or pulsar://"])
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sinks.topics.kafka.settings import KafkaSettings
-from sinks.topics.uri import file_topic_uri
+from sinks.topics.uri import TopicUri, file_topic
 from strategies.errors import SettingsError
 from strategies.settings import Mode
 
@@ -94,8 +94,8 @@ class Plan:
         """The folder of one of the five topics."""
         return self.folder / name
 
-    def topic_uri(self, name: str) -> str:
-        return f"kafka://{self.kafka.servers}/{self.kafka.prefix}-{name}" if self.kafka else file_topic_uri(self.topic(name))
+    def topic_uri(self, name: str) -> TopicUri:
+        return TopicUri("kafka", self.kafka.servers, f"{self.kafka.prefix}-{name}") if self.kafka else file_topic(self.topic(name))
 
 
 def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPICS) -> Path:
@@ -129,7 +129,7 @@ def settings_text(plan: Plan) -> str:
     head = f"# Written by `rebalancer demo`; what is not named here has its default (`rebalancer config show --config {SETTINGS_NAME}`)."
     chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.wishes}
     chosen |= {one.path: one.value for one in plan.overrides}
-    chosen |= {f"topics.{name}": plan.topic_uri(name) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
+    chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
     why = {one.path: f"# {one.why}" for one in plan.overrides}
     lines = [head]
     for table in dict.fromkeys(path.rpartition(".")[0] for path in chosen):

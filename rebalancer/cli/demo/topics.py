@@ -10,7 +10,6 @@ from rebalancer.simulation.telemetry import Observation, to_json
 from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
-from sinks.topics.uri import parse_topic
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.outputs import OutputRow
 from strategies.model import Command, OutcomeReport, Round
@@ -25,7 +24,7 @@ class DemoTopics:
         uris = {name: plan.topic_uri(name) for name in TOPICS}
         if plan.kafka:
             for uri in uris.values():
-                create_topic(parse_topic(uri), TopicPlan(), kafka_access(kafka))
+                create_topic(uri, TopicPlan(), kafka_access(kafka))
         access = TopicAccess(kafka)
         self._key = plan.cluster
         self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.kafka.codecs import PACKAGES, broken_codecs
-from streaming.settings import Topics, uses_kafka
+from sinks.topics.settings import Topics
+from streaming.settings import uses_kafka
 
 
 def check_codecs(topics: Topics, broken: Callable[[], list[str]] = broken_codecs) -> list[Finding]:

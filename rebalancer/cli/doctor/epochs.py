@@ -19,7 +19,7 @@ def check_epochs(job: JobSettings) -> Finding:
     try:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
-        skipped = Skipped(job.topics.rounds, "round")
+        skipped = Skipped(str(job.topics.rounds), "round")
         told = histories(job.topics.rounds, job.access, skipped)
     except RebalancerError as error:
         return Finding(_CHECK, "warn", f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")

@@ -14,7 +14,7 @@ from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
-from sinks.topics.uri import TopicUri, parse_topic
+from sinks.topics.uri import TopicUri
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError, SettingsError, SinkError
 from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
@@ -71,10 +71,9 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
 def check_topics(job: JobSettings) -> list[Finding]:
     """One finding per topic. Servers that have not answered are not asked again, which would take as long each time."""
     silent: dict[str, str] = {}
-    names = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    *found, outcomes = [_check_topic(name, getattr(job.topics, name), job, silent) for name in names]
+    *found, outcomes = [_check_topic(name, topic, job, silent) for name, topic in job.topics.named()]
     # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
-    in_folder = outcomes.status == "fail" and job.topics.outcomes.startswith("file:")
+    in_folder = outcomes.status == "fail" and job.topics.outcomes.scheme == "file"
     return [*found, replace(outcomes, status="warn") if in_folder else outcomes]
 
 
@@ -101,10 +100,9 @@ def _new_checkpoint(folder: Path) -> Finding:
     return ok("checkpoint", f"{folder} will be created")
 
 
-def _check_topic(name: str, uri: str, job: JobSettings, silent: dict[str, str]) -> Finding:
+def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str, str]) -> Finding:
     check = f"topic {name}"
     try:
-        topic = parse_topic(uri)
         if topic.scheme == "kafka" and topic.servers in silent:
             return Finding(check, "fail", f"{topic}: not asked", f"see the finding about topic {silent[topic.servers]}")
         if topic.scheme == "kafka":

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.topics.access import open_reader
-from sinks.topics.uri import parse_topic
 from sinks.wire.signing import Verdict, signing_key
 from strategies.errors import RebalancerError, SettingsError
 from streaming.settings import JobSettings
@@ -45,11 +44,11 @@ def check_signing(job: JobSettings, now_ms: int, *, compare: bool = True) -> Fin
 
 
 def _newest(job: JobSettings, since_ms: int) -> Sequence[bytes]:
-    topic = parse_topic(job.topics.commands)
+    topic = job.topics.commands
     if topic.scheme == "file" and not topic.folder.is_dir():
         return ()
     newest: deque[bytes] = deque(maxlen=_NEWEST)
-    with closing(open_reader(job.topics.commands, job.access, since_ms=since_ms)) as reader:
+    with closing(open_reader(topic, job.access, since_ms=since_ms)) as reader:
         while records := reader.read():
             newest.extend(record.value for record in records if not record.unread)
     return newest

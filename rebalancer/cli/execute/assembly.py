@@ -17,6 +17,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.freezes import FreezeWatch, probing
 from sinks.pulsar_api.known_brokers import KnownBrokers, Say
 from sinks.topics.access import Consumer, Publisher, open_consumer, open_publisher
+from sinks.topics.uri import TopicUri
 from sinks.wire.signing import signing_key
 
 #: Records that a broker sends ahead.
@@ -74,14 +75,14 @@ def _topics(settings: Settings, stack: ExitStack) -> ExecutorTopics:
     # Executors of several clusters may share a topic: each has to see all of it.
     group = f"{_GROUP}-{settings.pulsar.cluster}"
 
-    def consumer(uri: str) -> Consumer:
+    def consumer(topic: TopicUri) -> Consumer:
         # An executor does a few commands at a time; each record may be as large as a broker allows.
-        opened = open_consumer(uri, group, folder, job.wire, job.access, ahead=_AHEAD)
+        opened = open_consumer(topic, group, folder, job.wire, job.access, ahead=_AHEAD)
         stack.callback(opened.close)
         return opened
 
-    def publisher(uri: str) -> Publisher:
-        opened = open_publisher(uri, job.access)
+    def publisher(topic: TopicUri) -> Publisher:
+        opened = open_publisher(topic, job.access)
         stack.callback(opened.close)
         return opened
 

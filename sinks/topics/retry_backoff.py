@@ -15,7 +15,7 @@ _DOUBLINGS = 5
 
 
 @dataclass
-class Outage:
+class RetryBackoff:
     """The time since something worked last, as two threads see it: the one that works, and one that only asks (`sinks/topics/watch.py`).
 
     `patience_s`: how long it is endured. `wait`: sleeps for a number of seconds; True from it means that the process is to end. `say`
@@ -45,7 +45,7 @@ class Outage:
             self._failing_since, self._failures = None, 0
             self._tell()
 
-    def endure(self, error: RebalancerError) -> None:
+    def wait_or_raise(self, error: RebalancerError) -> None:
         """Logs what is wrong and waits. Raises the error when trying again cannot help, or no patience is left."""
         now = self.clock()
         with self._lock:
