@@ -23,6 +23,7 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.kafka_queries import STRATEGY
 from benchmarks.kafka_records import Publisher
 from benchmarks.plain import SETTINGS
+from sinks.stopping import Stop
 from sinks.topics.uri import TopicUri
 from streaming.job import run_job
 from streaming.progress import BatchProgress
@@ -66,7 +67,7 @@ class LiveJob:
     """A job that runs in a thread of its own, and what it has told of its micro-batches."""
 
     def __init__(self, spark: SparkSession, job: JobSettings) -> None:
-        self._stop = threading.Event()
+        self._stop = Stop()
         self._changed = threading.Condition()
         self._batches: list[BatchProgress] = []
         self._error: Exception | None = None

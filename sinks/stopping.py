@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +16,9 @@ class Stop(threading.Event):
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
-    """A Stop that is set by SIGTERM and SIGINT while this lasts. The same signal again ends the process the usual way."""
-    stop = Stop()
+def stopping(stop: Stop | None = None) -> Iterator[Stop]:
+    """A Stop that SIGTERM and SIGINT set. A second signal of the same kind has the effect that it had before."""
+    stop = stop or Stop()
 
     def ask(number: int, _frame: Any) -> None:
         stop.by = signal.Signals(number).name
@@ -26,10 +26,19 @@ def stopping() -> Iterator[Stop]:
         signal.signal(number, before[number])
 
     before = {int(number): signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
-        signal.signal(number, ask)
-    try:
+    with handling(ask, *before):
         yield stop
+
+
+@contextmanager
+def handling(handler: Callable[[int, Any], None], *numbers: int) -> Iterator[None]:
+    """These signals call `handler` while this lasts. Only the main thread can set handlers; in others nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -5,20 +5,19 @@ It stops cleanly: a micro-batch that is being worked on is finished and committe
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sinks.stopping import Stop, stopping
 from sinks.topics.epochs import next_epoch
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import kafka_access
@@ -69,21 +68,13 @@ class Run:
     drain: bool
 
 
-@dataclass(slots=True)
-class Stop:
-    """A wish to stop: the caller's event, or a signal that sets it."""
-
-    event: threading.Event
-    signal: str = ""
-
-
 def run_job(
     job: JobSettings,
     engine: EngineSettings,
     *,
     drain: bool = False,
     on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
     session: SparkSession | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> JobResult:
@@ -97,7 +88,7 @@ def run_job(
     check_job(job, engine)
     _check_reach(job)
     folder = checkpoint_folder(job)
-    wish = Stop(stop or threading.Event())
+    stop = stop or Stop()
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
@@ -106,8 +97,8 @@ def run_job(
             say(line)
         report = stack.enter_context(_reports(job, on_progress))
         spark = stack.enter_context(_running(run, held.lock) if session is None else _borrowed(session, job))
-        stack.enter_context(_signals(wish))
-        return _run(spark, run, report, wish, say)
+        stack.enter_context(stopping(stop))
+        return _run(spark, run, report, stop, say)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
@@ -193,21 +184,21 @@ def _workers_of_its_own(spark: SparkSession, checkpoint: str) -> Iterator[None]:
 
 
 def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
-    output = open_output(run.job, stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
+    output = open_output(run.job, stop, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
-        check_workers(spark, run.job, run.folder, stop.event)
+        check_workers(spark, run.job, run.folder, stop)
     progress = Progress(report)
 
     def once() -> PySparkException | None:
-        return None if stop.event.is_set() else _follow(_start(spark, run, output), output, progress, stop.event)
+        return None if stop.is_set() else _follow(_start(spark, run, output), output, progress, stop)
 
     try:
-        error = _again(run.job, once, lambda: progress.batches, stop.event, say)
-        if error is not None and not stop.event.is_set():
+        error = _again(run.job, once, lambda: progress.batches, stop, say)
+        if error is not None and not stop.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
     finally:
         output.close()
-    return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), progress.total)
+    return JobResult(stop.by or ("stop" if stop.is_set() else "drained"), progress.total)
 
 
 def _again(
@@ -314,25 +305,3 @@ def _borrowed(session: SparkSession, job: JobSettings) -> Iterator[SparkSession]
     for key, value in query_settings(job).items():
         ours.conf.set(key, value)
     yield ours
-
-
-@contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
-    """SIGTERM and SIGINT ask for a clean stop; the same signal again ends the process the usual way."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {int(number): signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def ask(number: int, _frame: Any) -> None:
-        stop.signal = signal.Signals(number).name
-        stop.event.set()
-        signal.signal(number, before[number])
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
 from typing import Any, TypeVar
 
+from sinks.stopping import handling
 from strategies.errors import RebalancerError
 
 T = TypeVar("T")
@@ -64,18 +65,12 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 @contextmanager
 def _terminated_in_order() -> Iterator[None]:
     """SIGTERM, too, lets this process clear up behind itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def leave(number: int, _frame: Any) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
+    with handling(leave, signal.SIGTERM):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -88,26 +83,13 @@ def signals_wait() -> Iterator[None]:
     heard: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        with _told_of_signals(heard):
+        # What is blocked here can reach any other thread, numpy's for example; the answer would still be Python's, in the main thread.
+        with handling(lambda number, _frame: heard.append(number), *_ENDING):
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for number in heard:
         signal.raise_signal(number)
-
-
-@contextmanager
-def _told_of_signals(heard: list[int]) -> Iterator[None]:
-    """What is blocked here can reach any other thread, numpy's for example; the answer would still be Python's, in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda told, _frame: heard.append(told)) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _end_with_parent() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from sinks.stopping import Stop
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, StateVersionError
 from strategies.settings import RoundSettings
@@ -38,7 +39,7 @@ class Running:
     """The job in a thread of its own, as long as the block lasts."""
 
     def __init__(self, spark: SparkSession, job: JobSettings, engine: EngineSettings) -> None:
-        self._stop = threading.Event()
+        self._stop = Stop()
         self._result: JobResult | None = None
         self._thread = threading.Thread(target=self._run, args=(spark, job, engine))
 
@@ -165,7 +166,7 @@ def test_a_stop_in_a_backlog_loses_and_repeats_nothing(spark: SparkSession, work
 
 def test_a_stop_before_the_start_leaves_everything_as_it_is(spark: SparkSession, workshop: Workshop) -> None:
     workshop.put(uneven(2))
-    stop = threading.Event()
+    stop = Stop()
     stop.set()
     assert run_job(workshop.job(), eager(), stop=stop, session=spark) == JobResult("stop", Written())
     assert workshop.published() == {"commands": [], "rounds": [], "rejected": []}

@@ -15,6 +15,7 @@ from rebalancer.cli.demo.plan import BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, is_settled
 from rebalancer.simulation.loop import Step, closed_loop
 from rebalancer.simulation.skewed import skewed_cluster
+from sinks.stopping import handling
 from strategies.engine import EngineSettings
 
 
@@ -54,9 +55,5 @@ def stoppable() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with handling(interrupt, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
