@@ -159,6 +159,7 @@ def test_where_blocks_end_does_not_matter(tmp_path: Path, records: int) -> None:
     assert len(rows) == len(every) - passed
 
 
+@pytest.mark.heavy
 def test_traffic_is_read_while_the_next_block_is(tmp_path: Path) -> None:
     """pyarrow's file dies or hangs when two threads read at once; it took one to five readings of 24 groups."""
     path = in_groups_of(3, recorded(tmp_path, an_hour())[1])

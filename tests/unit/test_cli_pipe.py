@@ -118,29 +118,21 @@ def lines(file: Path) -> list[bytes]:
 
 
 def test_rejected_records_are_told_and_kept_while_the_rest_goes_on(tmp_path: Path) -> None:
-    with piped("--rejected", str(tmp_path / "rejected.jsonl")) as pipe:
-        pipe.feed([b"oops", load_report("a:1", 0), b"\xff\xfe", load_report("b:1", 1), sweep(2, "a:1", "b:1")])
-        done, _ = pipe.round()
-        code, said = ended(pipe)
+    log = [b"oops", load_report("a:1", 0), b"\xff\xfe", load_report("b:1", 1), sweep(2, "a:1", "b:1")]
+    answer = rebalancer("replay", "-", "--rejected", tmp_path / "rejected.jsonl", stdin=b"".join(line + b"\n" for line in log))
 
-    assert (done.round, code) == (1, 0)
-    assert [line.partition(" of -:")[0] for line in said.splitlines()] == ["rejected not-json at byte 0", said_place(pipe.log[:2])]
+    assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
+    place = sum(len(line) + 1 for line in log[:2])
+    said = [line.partition(" of -:")[0] for line in answer.err.splitlines()]
+    assert said == ["rejected not-json at byte 0", f"rejected not-utf8 at byte {place}"]
     kept: list[Any] = [json.loads(line) for line in lines(tmp_path / "rejected.jsonl")]
-    assert [(row["code"], row["offset"]) for row in kept] == [("not-json", 0), ("not-utf8", sum(len(line) + 1 for line in pipe.log[:2]))]
-
-
-def said_place(before: Sequence[bytes]) -> str:
-    return f"rejected not-utf8 at byte {sum(len(line) + 1 for line in before)}"
+    assert [(row["code"], row["offset"]) for row in kept] == [("not-json", 0), ("not-utf8", place)]
 
 
 def test_a_last_record_without_a_line_end_counts() -> None:
-    with piped() as pipe:
-        pipe.feed([load_report("a:1", 0), load_report("b:1", 1)])
-        assert pipe.process.stdin is not None
-        pipe.process.stdin.write(sweep(2, "a:1", "b:1"))
-        pipe.process.stdin.close()
-        assert pipe.round()[0].round == 1
-        assert pipe.process.wait(A_MOMENT_S) == 0
+    log = [load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")]
+    answer = rebalancer("replay", "-", stdin=b"\n".join(log))
+    assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
