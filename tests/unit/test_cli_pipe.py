@@ -135,7 +135,7 @@ def test_a_last_record_without_a_line_end_counts() -> None:
     assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.heavy)])
 def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
     with piped() as pipe:
         pipe.feed([load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")])
