@@ -16,6 +16,8 @@ import pytest
 from rebalancer.cli.commands.doctor import examine
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.limits import TimeLimit
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -69,6 +71,19 @@ def test_pulsar_brokers_that_do_not_answer_are_asked_about_one_topic(silent: soc
     for name in TOPICS[1:]:
         assert found[f"topic {name}"]["text"].endswith(f"/{name}: not asked")
         assert found[f"topic {name}"]["remedy"] == "see the finding about topic telemetry"
+
+
+def test_a_token_that_brokers_refuse_is_found_by_the_admin_api_and_no_topic_is_asked_with_it(silent: socket.socket, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("signed-with-another-key", "utf-8")
+    with FakePulsar(Cluster(token="the right one")) as pulsar:
+        given = [f"pulsar.token_file={tmp_path / 'token'}", "pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}"]
+        answer = rebalancer("doctor", "--no-spark-start", "--json", *words(silent, tmp_path, *given))
+    found = {finding["check"]: finding for finding in answer.json["findings"]}
+    assert "answered 401 to the partitions of t/ns/telemetry" in found["topic telemetry"]["text"]
+    assert {found[f"topic {name}"]["remedy"] for name in TOPICS[1:]} == {"see the finding about topic telemetry"}
+    assert "signed-with-another-key" not in answer.out + answer.err
+    with pytest.raises(TimeoutError):
+        silent.accept()
 
 
 def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:

@@ -17,7 +17,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
-from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError
+from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
 from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
 from streaming.settings import JobSettings
 
@@ -71,7 +71,7 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
 
 
 def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
-    """One finding per topic. Servers that have not answered are not asked again, which would take as long each time.
+    """One finding per topic. Servers that have not answered, or refuse the token, are not asked again.
 
     `expired`: the token of [pulsar] is not valid now. Brokers would refuse it until the client's time is up, so they are not asked.
     """
@@ -127,7 +127,7 @@ def _check_topic(name: str, uri: str, job: JobSettings, silent: dict[str, str]) 
             try:
                 return _check_kafka(check, topic, job) if topic.scheme == "kafka" else _check_pulsar(check, topic, job)
             except (SinkError, AdminError) as error:
-                if topic.scheme == "kafka" or error.retryable:
+                if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
                     silent[topic.service_url] = check
                 raise
         folder = topic.folder
@@ -162,14 +162,15 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 
 def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+    # The admin API first: it refuses a wrong token at once, the client of topics only when its time is up, and without a reason.
+    facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
+    if job.pulsar.admin_urls and facts is None:
+        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     with closing(PulsarLink(topic, job.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
-    if not job.pulsar.admin_urls:
+    if facts is None:
         remedy = "set pulsar.cluster and pulsar.admin_urls, so that its retention can be looked at"
         return Finding(check, "warn", f"{topic}, {partitions}; whether it keeps records is unknown", remedy)
-    facts = pulsar_topic_facts(topic, job.pulsar)
-    if facts is None:
-        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
 
 
