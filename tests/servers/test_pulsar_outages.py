@@ -20,8 +20,8 @@ from tests.unit.test_collector import REPORT
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 BUNDLES = ("t/ns/0x00000000_0x40000000", "t/ns/0x40000000_0x80000000", "t/ns/0x80000000_0xffffffff")
-#: A broker that stood still for longer is started again, as a supervisor would do. Its metadata session is over by then, and after 100 s one
-#: has accepted connections but read no metadata any more, as a frozen broker (docs/PULSAR_FAULTS.md).
+#: After a longer stop the broker is started again, as a supervisor would do: its metadata session is over, and after 100 s one accepted
+#: connections but read no metadata any more, as a frozen broker (docs/PULSAR_FAULTS.md).
 RESUMES_S = 60
 BEGINS, ENDS = "trying again for up to 600 s", "the servers of the topics answer again after"
 
