@@ -28,6 +28,11 @@ def leave(code: int) -> NoReturn:
     os._exit(code if _flushed() else code or exits.ERROR)
 
 
+def abandon(code: int) -> NoReturn:
+    """Exits at once with this code: threads that still wait for servers are not waited for."""
+    os._exit(code if _flushed() else code or exits.ERROR)
+
+
 def code_of(end: SystemExit) -> int:
     """The exit code that the interpreter would give it; a text is printed, as the interpreter does."""
     if end.code is None or isinstance(end.code, int):

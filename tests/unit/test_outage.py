@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import pytest
 
 from sinks.topics.outage import Outage
@@ -108,3 +111,34 @@ def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
     outage.asked(None)
     outage.over()
     assert told(day) == ["away", "answer again after 30 s"]
+
+
+class Guarded(Outage):
+    """Complains about a flag that is set without the lock."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert "_lock" not in vars(self) or self._lock.locked(), name
+        super().__setattr__(name, value)
+
+
+def test_two_threads_set_its_flags_under_its_lock_and_say_begin_and_end_in_turn() -> None:
+    said: list[str] = []
+    outage = Guarded(1e9, lambda _: False, said.append)
+
+    def asks() -> None:
+        for number in range(2_000):
+            outage.asked(AWAY if number % 3 else None)
+
+    def works() -> None:
+        for number in range(2_000):
+            if number % 3:
+                outage.endure(AWAY)
+            else:
+                outage.over()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(asks), pool.submit(works)]:
+            done.result()
+    begins = ["trying again" in sentence for sentence in said]
+    assert begins[:1] == [True]
+    assert all(one != other for one, other in pairwise(begins))

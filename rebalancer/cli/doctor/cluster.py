@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import TypeVar
 
 from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.freezes import check_freezes
+from rebalancer.cli.doctor.limits import Check
+from rebalancer.cli.doctor.places import pulsar_topics
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
 from rebalancer.settings.load import Settings
@@ -37,34 +40,54 @@ _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
 _NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
 
 
-def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
-    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
-    if len(settings.clusters) == 1:
-        return check_cluster(settings, settings.clusters[0], shadow, patience_s)
-    return [
+def check_tokens(settings: Settings) -> list[Finding]:
+    """When the tokens expire: that of [pulsar], which topics on Pulsar use, and those of several clusters. Reads files only."""
+    now_s = time.time()
+    if settings.clusters == (settings.job.pulsar,):
+        return check_expiry(settings.job.pulsar, now_s)
+    named = [
         replace(finding, check=f"{cluster.cluster}: {finding.check}")
         for cluster in settings.clusters
-        for finding in check_cluster(settings, cluster, shadow, patience_s)
+        for finding in check_expiry(cluster, now_s)
     ]
+    return [*(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []), *named]
 
 
-def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
+def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
+    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
+    for _, check in cluster_checks(settings, shadow, patience_s):
+        yield from check()
+
+
+def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[tuple[str, Check]]:
+    """The check of each cluster, with its name."""
+
+    def named(cluster: PulsarSettings) -> Iterator[Finding]:
+        for finding in check_cluster(settings, cluster, shadow, patience_s):
+            yield replace(finding, check=f"{cluster.cluster}: {finding.check}")
+
+    if len(settings.clusters) == 1:
+        yield "cluster", partial(check_cluster, settings, settings.clusters[0], shadow, patience_s)
+        return
+    for cluster in settings.clusters:
+        yield f"{cluster.cluster}: cluster", partial(named, cluster)
+
+
+def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
     """All findings about one cluster; where the settings name none, there is nothing to find."""
-    found = check_expiry(pulsar, time.time())
     if not pulsar.admin_urls:
-        return [*found, ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
+        yield ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")
+        return
     try:
-        # One by one: what was found before an error counts.
-        for finding in _look(settings, pulsar, shadow, patience_s):
-            found.append(finding)
+        yield from _look(settings, pulsar, shadow, patience_s)
     except SettingsError as error:
-        found += [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
+        for complaint in error.complaints:
+            yield Finding("cluster", "fail", complaint, "correct it where it stands")
     except Unauthorized as error:
         remedy = "put a token of a role with super-user rights into a file and name it as pulsar.token_file"
-        found.append(Finding("token", "fail", str(error), remedy))
+        yield Finding("token", "fail", str(error), remedy)
     except RebalancerError as error:
-        found.append(Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"))
-    return found
+        yield Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")
 
 
 def check_reach(known: KnownBrokers) -> Finding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.uri import TopicUri, parse_topic
 from strategies.engine import EngineSettings
-from strategies.errors import RebalancerError, SettingsError, SinkError
+from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
 from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
 from streaming.settings import JobSettings
 
@@ -24,6 +25,7 @@ LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
 #: A job that was down for so long must find everything again.
 SHORT_RETENTION_MS = 3_600_000
+_TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 def check_disk(job: JobSettings) -> Finding:
@@ -68,14 +70,28 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
 
 
-def check_topics(job: JobSettings) -> list[Finding]:
-    """One finding per topic. Servers that have not answered are not asked again, which would take as long each time."""
+def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
+    """One finding per topic. Servers that have not answered, or refuse the token, are not asked again.
+
+    `expired`: the token of [pulsar] is not valid now. Brokers would refuse it until the client's time is up, so they are not asked.
+    """
     silent: dict[str, str] = {}
-    names = ("telemetry", "commands", "rounds", "rejected", "outcomes")
-    *found, outcomes = [_check_topic(name, getattr(job.topics, name), job, silent) for name in names]
-    # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
-    in_folder = outcomes.status == "fail" and job.topics.outcomes.startswith("file:")
-    return [*found, replace(outcomes, status="warn") if in_folder else outcomes]
+    if expired:
+        silent = {topic.service_url: "token expiry" for topic in pulsar_topics(job)}
+    for name in _TOPICS:
+        found = _check_topic(name, getattr(job.topics, name), job, silent)
+        # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
+        in_folder = name == "outcomes" and found.status == "fail" and job.topics.outcomes.startswith("file:")
+        yield replace(found, status="warn") if in_folder else found
+
+
+def pulsar_topics(job: JobSettings) -> list[TopicUri]:
+    """Those of the job's topics that are on Pulsar."""
+    found: list[TopicUri] = []
+    for name in _TOPICS:
+        with suppress(SettingsError):  # a finding of its own
+            found.append(parse_topic(getattr(job.topics, name)))
+    return [topic for topic in found if topic.scheme == "pulsar"]
 
 
 def existing(folder: Path) -> Path:
@@ -105,16 +121,15 @@ def _check_topic(name: str, uri: str, job: JobSettings, silent: dict[str, str]) 
     check = f"topic {name}"
     try:
         topic = parse_topic(uri)
-        if topic.scheme == "kafka" and topic.servers in silent:
-            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about topic {silent[topic.servers]}")
-        if topic.scheme == "kafka":
+        if topic.service_url in silent:
+            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about {silent[topic.service_url]}")
+        if topic.scheme != "file":
             try:
-                return _check_kafka(check, topic, job)
-            except SinkError:
-                silent[topic.servers] = name
+                return _check_kafka(check, topic, job) if topic.scheme == "kafka" else _check_pulsar(check, topic, job)
+            except (SinkError, AdminError) as error:
+                if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
+                    silent[topic.service_url] = check
                 raise
-        if topic.scheme == "pulsar":
-            return _check_pulsar(check, topic, job)
         folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
@@ -147,14 +162,15 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 
 def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+    # The admin API first: it refuses a wrong token at once, the client of topics only when its time is up, and without a reason.
+    facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
+    if job.pulsar.admin_urls and facts is None:
+        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     with closing(PulsarLink(topic, job.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
-    if not job.pulsar.admin_urls:
+    if facts is None:
         remedy = "set pulsar.cluster and pulsar.admin_urls, so that its retention can be looked at"
         return Finding(check, "warn", f"{topic}, {partitions}; whether it keeps records is unknown", remedy)
-    facts = pulsar_topic_facts(topic, job.pulsar)
-    if facts is None:
-        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
 
 
