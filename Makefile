@@ -45,7 +45,7 @@ demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started
 demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
 	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
 
-# Two lanes: servers wait more than they work. In the order of the files, which leaves the short ones for the end.
+# Two lanes: servers wait more than they work. tests/conftest.py puts the long ones first.
 LANES := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test

@@ -21,6 +21,7 @@ from sinks.wire.encoding import encode_command, encode_round
 from strategies.engine import EngineSettings
 from strategies.model import Command, Rejection, Round, Skip
 from strategies.store import InMemoryStore
+from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.recordings import a_recording, any_engine
 
@@ -67,6 +68,7 @@ def everything(store: InMemoryStore) -> object:
     return brokers, [store.get_table(one.broker) for one in brokers], kept, state.missing, state.policies, state.joined
 
 
+@costly
 @given(strategies, seeds, seeds, lengths, st.integers(1, 400))
 def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: str, seed: int, other: int, passes: int, cut: int) -> None:
     settings = any_engine(strategy, other)
@@ -93,6 +95,7 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: 
 
 
 @pytest.mark.heavy
+@costly
 @given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
 def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str, loop: Loop, seed: int, other: int, passes: int) -> None:
     settings = replace(load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other))
@@ -105,6 +108,7 @@ def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str,
 
 
 @pytest.mark.heavy
+@costly
 # A move is told in a pass of which this block of the file has no report.
 @example(pair=(("transfer", 502), ("overload", 1_843_399_207)), loop="closed", seed=644, passes=49, group=11)
 @given(st.tuples(rules, rules), st.sampled_from(("closed", "open")), seeds, lengths, st.integers(5, 60))
