@@ -150,7 +150,8 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
 def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[Entry]]:
     raw = source.format == "raw"
     names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
-    columns = (batch.column(name).to_pylist() for name in names)
+    # One value at a time: the batch's values are as large as the batch once more.
+    columns = ((scalar.as_py() for scalar in batch.column(name)) for name in names)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
