@@ -7,7 +7,7 @@ micro-batches, wall clocks, timers or partitions (architecture: "Time and determ
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from strategies.clock import Clock
 from strategies.clock_votes import check_clock, counted, went_back
@@ -19,7 +19,7 @@ from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
 from strategies.log_start import LONGEST_BEGINNING, Early, better_time, is_sure
 from strategies.model import (
-    BrokerMemory,
+    NO_MEMORY,
     Event,
     LoadReport,
     Memory,
@@ -35,18 +35,19 @@ from strategies.outcomes import after_commands, learn_outcome, without_settled
 from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
+from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import Mode, RoundSettings, Weights
-from strategies.shedding.registry import entry_of, shedder
+from strategies.shedding.contract import Shedder, SheddingStrategy
+from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 
 #: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
 _ROUNDS_TO_WAIT = 5
-_NOTHING = BrokerMemory()
 #: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if nobody says that it is gone.
 _STALE_TIMES_TO_FORGET = 10
 
@@ -56,9 +57,10 @@ class EngineSettings:
     """Everything decisions depend on. `shedding` is the strategy's own settings object, `placing` the placement's; None means its defaults.
 
     `placement`: a name of the registry, `auto` for the one that Pulsar's users run beside the strategy, `none` to leave it to Pulsar.
+    `shedders`: the strategies that `strategy` may name; no setting, but what a program hands in that brings a strategy of its own.
     """
 
-    strategy: str = "avg"
+    strategy: str = DEFAULT
     mode: Mode = "fixed"
     shedding: object | None = None
     weights: Weights = Weights()
@@ -71,19 +73,34 @@ class EngineSettings:
     limits: LimitSettings = LimitSettings()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
+
+    @property
+    def entry(self) -> SheddingStrategy:
+        """What is known of the strategy. Raises SettingsError for an unknown name."""
+        return self.shedders.named(self.strategy)
+
+    @property
+    def chosen(self) -> object:
+        """The strategy's own settings. Raises SettingsError for an unknown name and for settings of another strategy."""
+        return self.shedders.settings_of(self.strategy, self.shedding)
+
+    def shedder(self) -> Shedder:
+        """The strategy. Raises SettingsError as `chosen`."""
+        return self.entry.build(self.chosen, self.weights, self.mode)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
-    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for a strategy nobody knows."""
-    name = entry_of(settings.strategy).placement if settings.placement == "auto" else settings.placement
+    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for an unknown strategy."""
+    name = settings.entry.placement if settings.placement == "auto" else settings.placement
     entry = PLACERS.get(name)
     return name, settings.placing if settings.placing is not None or entry is None else entry.settings()
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for names nobody knows, windows that are none, and a clock that cannot be judged."""
+    """The rules of every round. Raises SettingsError for unknown names, windows that cannot be read, and a clock that cannot be judged."""
     check_clock(settings.round)
-    entry = entry_of(settings.strategy)
+    entry = settings.entry
     manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
     name, placing = placement_of(settings)
     destinations = DestinationRules(
@@ -107,11 +124,11 @@ def rules_of(settings: EngineSettings) -> Rules:
 
 
 class Engine:
-    """Folds records into events; holds settings only. Raises SettingsError for a strategy nobody knows."""
+    """Folds records into events; holds settings only. Raises SettingsError for settings that do not fit."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings.round
-        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
+        self._shedder = settings.shedder()
         self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
@@ -329,6 +346,6 @@ def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
     """Writes back only what changed."""
     for broker in brokers:
-        remembered = memory.brokers.get(broker.broker, _NOTHING)
+        remembered = memory.brokers.get(broker.broker, NO_MEMORY)
         if remembered != broker.memory:
             store.put_broker(replace(broker, memory=remembered))

@@ -13,7 +13,7 @@ from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict
+from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, TransferVerdict
 
 #: All ages are relative to one instant.
 _NOW_MS = 1_000_000_000_000
@@ -103,7 +103,7 @@ def _settings(conf: Mapping[str, Any]) -> TransferSettings:
     return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))
 
 
-def _answer(verdict: Verdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
+def _answer(verdict: TransferVerdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
     moves = [[move.source, move.bundle, move.destination, "Success", move.reason] for move in verdict.moves]
     return {
         "decisions": sorted(moves, key=lambda move: [text or "" for text in move]),

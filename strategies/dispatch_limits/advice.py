@@ -13,12 +13,11 @@ from typing import Annotated
 
 from strategies.bundles.bundle_loads import RATE_OUT, THROUGHPUT_OUT
 from strategies.filters.contract import namespace_of
-from strategies.model import BrokerLoad, ClusterView, Decision, Scalar
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Scalar
 from strategies.settings import Setting
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import stays_whole
 
-_MIB = 1024 * 1024
 #: No advice goes further down than to this part of what a bundle dispatches now.
 _LEAST = 0.1
 
@@ -117,7 +116,7 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
     share = float(table.msg_throughput[row]) / total
     text = (
         f"{broker.broker} is at {100 * usage:.1f} %, and {100 * share:.0f} % of its traffic goes through this bundle, "
-        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / _MIB:.1f} MiB/s per topic would leave "
+        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / MIB:.1f} MiB/s per topic would leave "
         f"{100 * after:.1f} %, if usage follows traffic"
     )
     evidence: dict[str, Scalar] = {"usage": usage, "usage_after": after, "dispatched": out, "topics": topics}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from strategies.model import BrokerMemory, Memory
-
-_NOTHING = BrokerMemory()
+from strategies.model import NO_MEMORY, Memory
 
 
 def smoothed(memory: Memory) -> dict[str, float]:
@@ -17,7 +15,7 @@ def smoothed(memory: Memory) -> dict[str, float]:
 
 def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
     """Memory with these usages; brokers that are not named keep theirs."""
-    changed = {broker: replace(memory.brokers.get(broker, _NOTHING), placement_ewma=usage) for broker, usage in usages.items()}
+    changed = {broker: replace(memory.brokers.get(broker, NO_MEMORY), placement_ewma=usage) for broker, usage in usages.items()}
     return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
 
 
@@ -28,4 +26,4 @@ def only_active(memory: Memory, active: Collection[str]) -> Memory:
     if not gone:
         return memory
     cleared = {broker: replace(kept, placement_ewma=None) if broker in gone else kept for broker, kept in memory.brokers.items()}
-    return replace(memory, brokers={broker: kept for broker, kept in cleared.items() if broker not in gone or kept != _NOTHING})
+    return replace(memory, brokers={broker: kept for broker, kept in cleared.items() if broker not in gone or kept != NO_MEMORY})

@@ -9,7 +9,7 @@ import pytest
 
 from strategies.shedding.transfer.fixed import judge
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict, transferable
+from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, TransferVerdict, transferable
 from tests.unit.shedding_builders import MIB, ns
 
 DEFAULT = TransferSettings()
@@ -29,12 +29,12 @@ def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> 
     return replace(Stores(NOW_MS, entries, top, frozenset(entries)), **more)  # type: ignore[arg-type]
 
 
-def moved(verdict: Verdict) -> list[tuple[str, float, str | None]]:
+def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
     """From, MiB/s, to; in the order of decision."""
     return [(move.source[:2], move.throughput / MIB, move.destination and move.destination[:2]) for move in verdict.moves]
 
 
-def java(seen: Stores, settings: TransferSettings = DEFAULT) -> Verdict:
+def java(seen: Stores, settings: TransferSettings = DEFAULT) -> TransferVerdict:
     """Of four rounds the last; before it nothing may move unless the settings say at once."""
     hits = 0
     for _ in range(3 if settings.hit_count else 0):

@@ -11,7 +11,7 @@ import pytest
 
 from rebalancer.analysis.backtest.run import Answer, Job
 from rebalancer.analysis.tune.search import Found, search
-from rebalancer.analysis.tune.space import SPACE, size, trials
+from rebalancer.analysis.tune.space import size, trials
 from rebalancer.cli.commands.tune import sentence
 from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Move, Timeline
@@ -65,14 +65,15 @@ def test_little_data_is_said_to_be_little() -> None:
 
 
 def test_a_seed_draws_the_same_sets_and_another_one_others() -> None:
-    assert trials("avg", 10, 1) == trials("avg", 10, 1) != trials("avg", 10, 2)
-    assert len(set(trials("avg", 10_000, 1))) == size("avg")
+    avg = SHEDDERS["avg"]
+    assert trials(avg, 10, 1) == trials(avg, 10, 1) != trials(avg, 10, 2)
+    assert len(set(trials(avg, 10_000, 1))) == size(avg)
 
 
 @pytest.mark.parametrize("strategy", sorted(SHEDDERS))
 def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
     known = load(flags=[f"shedding.strategy={strategy}"])
-    for name, values in SPACE[strategy].items():
+    for name, values in SHEDDERS[strategy].tuning.items():
         assert known.value(f"shedding.{strategy}.{name}") in values
-    for changes in trials(strategy, 10, 1):
+    for changes in trials(SHEDDERS[strategy], 10, 1):
         load(flags=changes)

@@ -13,20 +13,16 @@ import numpy as np
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.engine import EngineSettings, placement_of, rules_of
-from strategies.model import BrokerMemory, Memory, Skip
+from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.placement.registry import PLACERS
 from strategies.round import judge
 from strategies.round_input import RoundInput
-from strategies.shedding.quiet import quiet_rounds
-from strategies.shedding.registry import shedder
 from strategies.state import ClusterState
 from strategies.store import BrokerState
 from strategies.usage import usages_of
 
-#: Placements whose memory does not change in a round that places nothing.
-_NO_MEMORY = ("least_long_term_rate", "avg", "none")
 #: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
 _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
-_NOTHING = BrokerMemory()
 
 
 @dataclass(frozen=True)
@@ -72,9 +68,9 @@ class Asking:
     def __init__(self, settings: EngineSettings) -> None:
         """Raises SettingsError for settings nobody knows."""
         self._settings, self._rules = settings, rules_of(settings)
-        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
-        on_columns = settings.mode == "fixed" and placement_of(settings)[0] in _NO_MEMORY
-        self._on_columns = quiet_rounds(self._shedder) if on_columns else None
+        self._shedder, placement = settings.shedder(), PLACERS.get(placement_of(settings)[0])
+        on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
+        self._screen = settings.entry.quiet(settings.chosen) if on_columns else None
         advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
         #: A broker above this gets advice about its hottest bundle, which only the engine can give.
         self._advised = advised
@@ -85,10 +81,10 @@ class Asking:
         """How many of the rounds, from the first on, decide nothing."""
         usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
-        if self._on_columns is None:
+        if self._screen is None:
             return self._asked(before, rounds, usage[:count])
         names = [one.broker for one in before.brokers]
-        count, memory = self._on_columns(names, usage[:count], rounds.fresh[:count], before.memory)
+        count, memory = self._screen(names, usage[:count], rounds.fresh[:count], before.memory)
         return Found(count, usage[:count], ((),) * count, memory)
 
     def _asked(self, before: Standing, rounds: Rounds, usage: Floats) -> Found:
@@ -147,7 +143,7 @@ class _States:
                 "",
                 "",
                 figures[column],
-                remembered.get(one.broker, _NOTHING),
+                remembered.get(one.broker, NO_MEMORY),
             )
             for column, one in self._brokers
         )

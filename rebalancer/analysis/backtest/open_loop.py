@@ -23,10 +23,9 @@ from strategies.averages.in_bulk import BulkAverages
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
-from strategies.model import BrokerMemory, Event, Figures, Memory, Skip
+from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
 
-_NOTHING = BrokerMemory()
 #: Rounds that are looked at together at most.
 _FURTHEST = 4096
 
@@ -166,7 +165,7 @@ class _Ahead:
             np.array([one.reported_at_ms for one in brokers]),
             np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
         )
-        memory = Memory({one.broker: one.memory for one in brokers if one.memory != _NOTHING}, state.memory)
+        memory = Memory({one.broker: one.memory for one in brokers if one.memory != NO_MEMORY}, state.memory)
         sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
         return cls(known, Standing(cluster, state, brokers, memory, state.round, *sampled))
 
@@ -239,7 +238,7 @@ class _Ahead:
                     digest=digest,
                     bundles_digest=digest,
                     figures=self.newest[column],
-                    memory=standing.memory.brokers.get(one.broker, _NOTHING),
+                    memory=standing.memory.brokers.get(one.broker, NO_MEMORY),
                     table=history.summary(),
                 )
             )

@@ -145,7 +145,7 @@ class _Run:
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
             return False
         self._counts["rejected"] += sum(isinstance(event, Rejection) for event in happened)
-        commands = [event for event in happened if isinstance(event, Command) and event.action in ("unload", "transfer")]
+        commands = [event for event in happened if isinstance(event, Command) and event.is_move]
         for event in happened:
             if isinstance(event, Round):
                 own = [command for command in commands if command.round == event.round and command.cluster == event.cluster]

@@ -156,7 +156,7 @@ def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[s
 
 
 def _moves(commands: Sequence[Command]) -> list[Command]:
-    return [one for one in commands if one.action in ("unload", "transfer")]
+    return [one for one in commands if one.is_move]
 
 
 def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
@@ -224,7 +224,7 @@ def _figure(value: object) -> str:
 
 def _expected(command: Command) -> list[str]:
     """Nothing of a split, which moves no load, and of advice, which nobody carries out."""
-    if command.action not in ("unload", "transfer"):
+    if not command.is_move:
         return []
     expected = command.expected
     sides = [(command.source, expected.source_before, expected.source_after)]

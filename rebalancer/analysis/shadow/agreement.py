@@ -165,7 +165,7 @@ def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
     newest: dict[tuple[str, str, str], int] = {}
     found = []
     for command in sorted(commands, key=lambda one: one.issued_at_ms):
-        if command.action not in ("unload", "transfer"):
+        if not command.is_move:
             continue
         key = command.cluster, command.bundle, command.source
         if key not in newest or command.issued_at_ms - newest[key] > within_ms:

@@ -46,7 +46,7 @@ def tune(
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
     current = options.settings(config, overrides, *named)
-    wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]
+    wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
     sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
     with columnar(recording, current.job.wire, console.progress) as path:
         split_ms = _split(path, training, recording)

@@ -21,7 +21,7 @@ def write(made: Sequence[Made], file: Path) -> None:
     kept = [(one, one.timeline) for group in grouped(made).values() for one in group if one.timeline is not None]
     names = list(dict.fromkeys(one.scenario for one, _ in kept))
     if len(names) == 1:
-        title = catalog.load(kept[0][0].wish.scenario).scenario.title
+        title = catalog.load(kept[0][0].request.scenario).scenario.title
         alone = len(kept) == 1
         write_page(
             file,

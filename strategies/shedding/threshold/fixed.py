@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, isfinite
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.memory import only_active_ewmas, with_ewmas
@@ -19,7 +19,6 @@ from strategies.shedding.reason_texts import gathered, revised, settling, unusab
 from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
-    MIB,
     ThresholdSettings,
     above_average,
     already_fell,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution import as_executed
@@ -21,7 +21,6 @@ from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, relieve_as_java
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
-    MIB,
     ThresholdSettings,
     above_average,
     below_threshold,

@@ -14,7 +14,6 @@ from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.relief import Reason
 
-MIB = 1048576
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.
 LOWER_MARGIN = 0.5
 

@@ -9,12 +9,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.java.pulsar_version import before
-from strategies.settings import Mode
 from strategies.shedding.transfer.settings import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
 
 #: A swap must leave the fuller broker below this part of its traffic.
 _SWAP_WORTH_IT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """Where the walk of the modes and of Pulsar's versions differs; in fixed mode every one holds.
+
+    `compares_throughput`: a broker is also underloaded by its throughput. `judges_without_usage`: of a fullest broker without usage the
+    throughputs decide how much is enough. `counts_swaps`: what a swap brings back is accounted for. `checks_swaps`: a bundle that comes
+    back passes the checks of one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own bundles stay.
+    `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles without traffic stay.
+    """
+
+    compares_throughput: bool = True
+    judges_without_usage: bool = True
+    counts_swaps: bool = True
+    checks_swaps: bool = True
+    moves_once: bool = True
+    excludes_namespaces: bool = True
+    skips_idle: bool = True
 
 
 @dataclass
@@ -23,7 +40,7 @@ class Loop:
 
     stores: Stores
     settings: TransferSettings
-    mode: Mode
+    rules: LoopRules
     ranked: Sequence[str]
     statistics: Statistics
     moves: list[Move] = field(default_factory=list)
@@ -62,7 +79,7 @@ class Loop:
         part = min(0.5, max(0.0, self.settings.target_std / 2.0))
         if least.usage < self.statistics.average * part:
             return True
-        if before(self.settings.pulsar_version, "3.3") and self.mode == "parity":
+        if not self.rules.compares_throughput:
             return False
         most = self.stores.brokers[self.ranked[self._highest]]
         return least.throughput_average < most.throughput_average * part
@@ -108,7 +125,7 @@ class Exchange:
                 continue
             if remaining <= 1:
                 break
-            if top.throughput == 0 and self._skips_idle():
+            if top.throughput == 0 and self._loop.rules.skips_idle:
                 continue
             swaps: list[TopBundle] = []
             if self.marked - self.gained + top.throughput > enough:
@@ -122,7 +139,7 @@ class Exchange:
     def _enough(self) -> float:
         """Throughput whose move makes both brokers equally full, if usage follows traffic."""
         difference = (self.most.usage - self.least.usage) / 2
-        if self._loop.mode == "fixed" and not self.most.usage > 0:
+        if self._loop.rules.judges_without_usage and not self.most.usage > 0:
             return (self.most.throughput - self.least.throughput) / 2
         return quotient(self.most.throughput * difference, self.most.usage)
 
@@ -132,7 +149,7 @@ class Exchange:
         destination = self._emptiest if settings.transfer else None
         moves.append(Move(self._fullest, top.bundle, destination, self._reason, top.throughput))
         self.marked += top.throughput
-        if self._loop.mode == "fixed" or settings.debug:
+        if self._loop.rules.counts_swaps:
             self.gained += sum((swap.throughput for swap in swaps), 0.0)
 
     def _swap(self, top: TopBundle) -> list[TopBundle] | None:
@@ -146,7 +163,7 @@ class Exchange:
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
         swaps: list[TopBundle] = []
         for swap in self._back:
-            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._skips_idle()):
+            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._loop.rules.skips_idle):
                 continue
             if fuller + swap.throughput < limit and emptier - swap.throughput < limit:
                 swaps.append(swap)
@@ -156,22 +173,15 @@ class Exchange:
         return None
 
     def _may_leave(self, bundle: str) -> bool:
-        return self._is_movable(bundle, every_check=True) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
+        return self._is_movable(bundle) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
 
     def _may_come_back(self, bundle: str, leaving: str) -> bool:
-        every_check = self._loop.mode == "fixed"
-        if every_check and bundle == leaving:
+        if self._loop.rules.checks_swaps and (bundle == leaving or not self._is_movable(bundle)):
             return False
-        return self._is_movable(bundle, every_check=every_check) and self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
+        return self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
 
-    def _is_movable(self, bundle: str, *, every_check: bool) -> bool:
-        loop = self._loop
-        if not every_check:
-            return True
-        if loop.mode == "fixed" and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
+    def _is_movable(self, bundle: str) -> bool:
+        loop, rules = self._loop, self._loop.rules
+        if rules.moves_once and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
             return False
-        excludes = loop.mode == "fixed" or not before(loop.settings.pulsar_version, "4.0")
-        return bundle not in loop.stores.cooling and not (excludes and loop.settings.is_excluded(bundle))
-
-    def _skips_idle(self) -> bool:
-        return self._loop.mode == "fixed" or not before(self._loop.settings.pulsar_version, "3.3")
+        return bundle not in loop.stores.cooling and not (rules.excludes_namespaces and loop.settings.is_excluded(bundle))

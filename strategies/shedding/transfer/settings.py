@@ -12,7 +12,7 @@ from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
 from strategies.java.pulsar_version import Imitated
-from strategies.settings import Mode, Setting
+from strategies.settings import Setting
 
 Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
 
@@ -168,21 +168,19 @@ class Statistics:
         return Statistics(self.average, std, squares, self.count)
 
 
-def statistics(usages: Sequence[float], mode: Mode) -> Statistics:
-    """Of at least one usage, summed in this order. Java subtracts two large numbers: of nearly equal usages the root may be NaN."""
+def statistics(usages: Sequence[float]) -> Statistics:
+    """Of at least one usage, summed in this order as Java does: of nearly equal usages the deviation may be NaN."""
     total = squares = 0.0
     for usage in usages:
         total += usage
         squares += usage * usage
     average = total / len(usages)
     variance = squares / len(usages) - average * average
-    if mode == "fixed":
-        variance = sum((usage - average) * (usage - average) for usage in usages) / len(usages)
     return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TransferVerdict:
     """Answer of a round. `skipped`: the one reason nothing moved, None when something did.
 
     `published`: mean and standard deviation of a round that got as far as having them. `over`: brokers whose unloading is long enough ago.
