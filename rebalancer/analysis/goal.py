@@ -56,4 +56,4 @@ def goal_of(settings: EngineSettings) -> Goal:
     """The goal of a strategy under its settings."""
     entry, rule = settings.entry, settings.entry.goal
     threshold = None if rule.key is None else rule.scale * float(getattr(settings.chosen, rule.key))
-    return Goal(entry.pulsar_class.rpartition(".")[2], entry.summary, threshold, rule)
+    return Goal(entry.java_class, entry.summary, threshold, rule)

@@ -76,6 +76,11 @@ class SheddingStrategy:
     quiet: Callable[[Any], QuietScreen | None] = no_screen
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
 
+    @property
+    def java_class(self) -> str:
+        """The class of Pulsar without its package."""
+        return self.pulsar_class.rpartition(".")[2]
+
     def build(self, settings: object, weights: Weights, mode: Mode) -> Shedder:
         """The rule with these settings, which are of the class `settings`."""
         return (self.parity if mode == "parity" else self.fixed)(settings, weights)

@@ -14,6 +14,8 @@ from strategies.shedding.uniform.strategy import UNIFORM
 SHEDDERS: Registry[SheddingStrategy] = Registry("shedding", THRESHOLD, AVG, OVERLOAD, UNIFORM, TRANSFER)
 #: The strategy that runs unless the settings name another.
 DEFAULT = AVG.name
+#: What the extensible load manager runs in place of every class that is not made for it (UnloadScheduler).
+EXTENSIBLE = next(strategy for strategy in SHEDDERS.values() if strategy.load_manager == "extensible")
 
 
 def shedder(name: str, settings: object | None, weights: Weights, mode: Mode, shedders: Registry[SheddingStrategy] = SHEDDERS) -> Shedder:
