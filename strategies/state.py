@@ -11,7 +11,7 @@ from typing import Any
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.limits.budget import Spent
-from strategies.log_start import Early
+from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 
 #: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
@@ -86,7 +86,7 @@ class ClusterState:
     """
 
     clock: Clock | None = None
-    early: tuple[Early, ...] | None = ()
+    early: tuple[EarlyRecord, ...] | None = ()
     round: int = 0
     round_at_ms: int = 0
     sweep_at_ms: int = -1
@@ -133,7 +133,7 @@ def from_bytes(data: bytes) -> ClusterState:
     in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
         clock=None if tree["clock"] is None else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
-        early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
+        early=None if tree["early"] is None else tuple(EarlyRecord(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
         in_flight=in_flight,
         orders=_orders(tree, in_flight),
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},

@@ -21,7 +21,7 @@ from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
-from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import Algorithm, Cuts, SplitFault, SplitRequest, cuts
 
 _ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
@@ -93,7 +93,7 @@ class OwnSplitSuite:
         settings, hits = _settings(case), dict[str, int]()
         rounds = case.read(_OwnRounds).rounds
         for round_, answer in zip(rounds, _answers(case, len(rounds)), strict=True):
-            around = Surroundings(
+            around = BrokerContext(
                 "",
                 partial(_count, round_.bundle_counts),
                 partial(_cut, round_, settings, case.where),

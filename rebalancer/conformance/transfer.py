@@ -13,7 +13,7 @@ from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, TransferVerdict
+from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict
 
 #: All ages are relative to one instant.
 _NOW_MS = 1_000_000_000_000
@@ -36,8 +36,8 @@ class _Top(msgspec.Struct, frozen=True, rename="camel"):
     msg_throughput_in: Number = 0.0
     msg_throughput_out: Number = 0.0
 
-    def read(self) -> TopBundle:
-        return TopBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
+    def read(self) -> OfferedBundle:
+        return OfferedBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
 
 
 class _Round(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,7 +66,7 @@ class _Kept:
     """Both stores between patches."""
 
     brokers: dict[str, BrokerEntry] = field(default_factory=dict)
-    top: dict[str, list[TopBundle]] = field(default_factory=dict)
+    top: dict[str, list[OfferedBundle]] = field(default_factory=dict)
 
     def advance(self, round_: _Round) -> Stores:
         if not round_.patch:

@@ -54,7 +54,7 @@ class Dispatched:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class ReadLedger:
     """One ledger from its first entry on: how many entries and bytes it holds."""
 
     entries: int
@@ -117,7 +117,7 @@ def is_throttled(dispatcher: Dispatcher, settings: DispatchSettings) -> bool:
     return settings.throttle_active_cursors or not dispatcher.active
 
 
-def entries_for(bytes_: int, limit: int, ledgers: Sequence[Ledger], first_entry: int = 0) -> int:
+def entries_for(bytes_: int, limit: int, ledgers: Sequence[ReadLedger], first_entry: int = 0) -> int:
     """How many entries fit into `bytes_`, between 1 and `limit`, judged by the mean sizes of the ledgers from the read position on.
 
     `first_entry` is the position in the first of `ledgers`.

@@ -129,7 +129,7 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
     return highest
 
 
-def wording(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
+def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
     """One sentence about a bundle that is split."""
     if reason == "topics":
         return f"holds {evidence['topics']} topics, more than {settings.max_topics}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from rebalancer.analysis.simulate.run_requests import run_requests
 from rebalancer.analysis.simulate.runs import make_all
 from tests.unit.command_line import rebalancer
-from tests.unit.test_backtest_open_loop import an_hour, recorded
+from tests.unit.test_columnar_fold import an_hour, recorded
 from tests.unit.test_simulate_command import SMALL
 
 

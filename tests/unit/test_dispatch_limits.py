@@ -13,8 +13,8 @@ from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishR
 from strategies.dispatch_limits.reading import (
     Dispatched,
     Dispatcher,
-    Ledger,
     Read,
+    ReadLedger,
     batch_after,
     charge,
     entries_for,
@@ -195,18 +195,18 @@ def test_messages_per_entry_follow_slowly() -> None:
 @pytest.mark.parametrize(
     ("bytes_", "limit", "ledgers", "first", "entries"),
     [
-        (0, 100, [Ledger(10, 1000)], 0, 1),
+        (0, 100, [ReadLedger(10, 1000)], 0, 1),
         (1000, 100, [], 0, 1),
-        (1640, 100, [Ledger(10, 1000)], 0, 10),
-        (1639, 100, [Ledger(10, 1000)], 0, 9),
-        (10, 100, [Ledger(10, 1000)], 0, 1),
-        (1640 + 2 * 1064, 100, [Ledger(10, 1000), Ledger(5, 5000)], 0, 12),
-        (1640 + 2 * 1064, 11, [Ledger(10, 1000), Ledger(5, 5000)], 0, 11),
-        (164 * 4, 100, [Ledger(10, 1000)], 8, 4),
-        (3280, 100, [Ledger(10, 1000)], 0, 20),
+        (1640, 100, [ReadLedger(10, 1000)], 0, 10),
+        (1639, 100, [ReadLedger(10, 1000)], 0, 9),
+        (10, 100, [ReadLedger(10, 1000)], 0, 1),
+        (1640 + 2 * 1064, 100, [ReadLedger(10, 1000), ReadLedger(5, 5000)], 0, 12),
+        (1640 + 2 * 1064, 11, [ReadLedger(10, 1000), ReadLedger(5, 5000)], 0, 11),
+        (164 * 4, 100, [ReadLedger(10, 1000)], 8, 4),
+        (3280, 100, [ReadLedger(10, 1000)], 0, 20),
     ],
 )
-def test_how_many_entries_fit_into_bytes(bytes_: int, limit: int, ledgers: list[Ledger], first: int, entries: int) -> None:
+def test_how_many_entries_fit_into_bytes(bytes_: int, limit: int, ledgers: list[ReadLedger], first: int, entries: int) -> None:
     assert entries_for(bytes_, limit, ledgers, first) == entries
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.backtest.run import Job, Loop, run
+from rebalancer.analysis.backtest.run import BacktestJob, Loop, run
 from rebalancer.analysis.backtest.several import run_all
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.replay.tracing import timelines
@@ -25,7 +25,7 @@ from strategies.engine import Engine
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
-from tests.unit.test_backtest_open_loop import an_hour, recorded
+from tests.unit.test_columnar_fold import an_hour, recorded
 
 #: The one line that a contributor adds, as a value.
 WITH_HALVING = SHEDDERS.extended(HALVING)
@@ -69,7 +69,7 @@ def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Pa
 
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> None:
-    (line,) = run(Job(recording[1], "halving", chosen(), loop)).timelines
+    (line,) = run(BacktestJob(recording[1], "halving", chosen(), loop)).timelines
     assert line.strategy == "halving/fixed"
     assert {move.code for move in line.moves} == {"halved"}
     assert not line.reached.all()
@@ -78,7 +78,7 @@ def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> 
 def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
     current = chosen()
     sets = [(changes, chosen(*changes)) for changes in trials(HALVING, 10, 1)]
-    middle = int(run(Job(recording[1], "all", current, "open")).timelines[0].times_ms[20])
+    middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
     found = search(recording[1], current, sets, middle, lambda jobs, keep: run_all(jobs, lambda _: None, keep, workers=1))
     assert found.tried == 3
     assert found.current.training.rounds == 20

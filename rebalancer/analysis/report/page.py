@@ -14,7 +14,7 @@ from pathlib import Path
 from rebalancer.analysis.report.figures import comparison, run_figures
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.target import NO_PLOTLY
-from rebalancer.analysis.report.verdict import Step, Verdict, judge
+from rebalancer.analysis.report.verdict import ReportVerdict, Step, judge_runs
 from rebalancer.simulation.timeline import Timeline
 from strategies.errors import SettingsError
 
@@ -58,7 +58,7 @@ def render(
     title: str,
     made_by: str,
     steps: Sequence[Step] = (),
-    verdict: Verdict | None = None,
+    verdict: ReportVerdict | None = None,
     several: Several | None = None,
 ) -> str:
     """The page about one run, or about several side by side, as text; the same runs give the same bytes.
@@ -67,7 +67,7 @@ def render(
     of the one that follows from the runs. Raises SettingsError where plotly is missing.
     """
     summaries = [Summary(run) for run in runs]
-    verdict = verdict or judge(summaries, steps)
+    verdict = verdict or judge_runs(summaries, steps)
     scenes = [""] * len(runs) if several is None else several.scenes
     data = {
         "title": title,

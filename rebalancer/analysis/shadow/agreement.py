@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.ownership import Moved
-from rebalancer.analysis.shadow.window import Window
+from rebalancer.analysis.shadow.window import ComparedWindow
 from strategies.model import Command, Round
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MovePair:
     """One bundle that Pulsar moved, that we wanted to move, or both. `why`: what the one that did not want it had to say.
 
     `person`: why the move is none of Pulsar's shedder, so it is not compared; empty where that cannot be told.
@@ -72,7 +72,7 @@ class BrokerRow:
 class Agreement:
     """All pairs in order of time. `by_chance`: F1 of two that pick bundles at random; None where no bundle is known."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[MovePair, ...]
     by_chance: float | None = None
 
     def count(self, verdict: str) -> int:
@@ -119,12 +119,12 @@ class Agreement:
 
 def compare(
     moved: Sequence[Moved],
-    history: History,
+    history: DecisionHistory,
     within_ms: int,
     *,
     bundles: Mapping[str, int] | None = None,
     people: Mapping[Moved, str] | None = None,
-    window: Window = Window(),
+    window: ComparedWindow = ComparedWindow(),
 ) -> Agreement:
     """Pairs each move of Pulsar with our nearest wish for the same bundle and source that is no further than `within_ms` from it.
 
@@ -140,13 +140,13 @@ def compare(
         if wish is not None:
             wishes.remove(wish)
         why = "" if wish is not None else _why_not(move, history.rounds)
-        pairs.append(Pair(move.cluster, move.bundle, move.source, move, wish, why, (people or {}).get(move, "")))
-    pairs += [Pair(wish.cluster, wish.bundle, wish.source, None, wish, f"{wish.code}: {wish.text}") for wish in wishes]
+        pairs.append(MovePair(move.cluster, move.bundle, move.source, move, wish, why, (people or {}).get(move, "")))
+    pairs += [MovePair(wish.cluster, wish.bundle, wish.source, None, wish, f"{wish.code}: {wish.text}") for wish in wishes]
     found = tuple(sorted((pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)))
     return Agreement(found, _by_chance(found, bundles or {}, within_ms))
 
 
-def _by_chance(pairs: Sequence[Pair], bundles: Mapping[str, int], within_ms: int) -> float | None:
+def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms: int) -> float | None:
     """F1 that two would have that move as many bundles at the same times, each of them at random."""
     theirs = [pair.moved for pair in pairs if pair.moved is not None and not pair.person]
     ours = [pair.wanted for pair in pairs if pair.wanted is not None and not pair.person]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rebalancer.analysis.report.page import Several, Sheet, render, write_page
-from rebalancer.analysis.report.verdict import Step, Verdict
+from rebalancer.analysis.report.verdict import ReportVerdict, Step
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.cli.simulate import ratings
 from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
@@ -70,7 +70,7 @@ def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list
     return {scenario: [mine[place] for place in best_rows([spreads[row] for row in mine])] for scenario, mine in rows.items()}
 
 
-def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> Verdict:
+def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> ReportVerdict:
     groups, labels = grouped(made), list(dict.fromkeys(one.label for one in made))
     evenest, who = _evenest(groups), [label for _, label in groups]
     steps = (
@@ -78,9 +78,9 @@ def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> Verdict:
         Step("Ask the same of what your own cluster recorded.", "rebalancer backtest RECORDING --strategy avg --strategy threshold"),
     )
     if len(labels) < 2:
-        return Verdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table says how it did in each.", steps)
+        return ReportVerdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table says how it did in each.", steps)
     wins = Counter(who[row] for rows in evenest.values() for row in rows)
     said = ", ".join(f"{label} in {count}" for label, count in wins.most_common(3))
     headline = f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: {said or 'none, all did alike'}."
     detail = "No scenario here says what strategies are rated by." if found is None else ratings.verdict(found)
-    return Verdict("told", headline, detail, steps)
+    return ReportVerdict("told", headline, detail, steps)

@@ -33,7 +33,7 @@ from strategies.usage import usages_by_name, weighted_usage
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Averaged:
     """A broker with its newest usage and its average."""
 
     load: BrokerLoad
@@ -49,7 +49,7 @@ class _Standing:
 class _Judged:
     """Brokers with finite figures by name; means of their averages and of their newest usages."""
 
-    standings: tuple[_Standing, ...]
+    standings: tuple[_Averaged, ...]
     mean: float
     mean_usage: float
 
@@ -103,10 +103,10 @@ class ThresholdShedder:
             kept = memory.brokers.get(broker.broker)
             old = None if kept is None or kept.ewma is None or not isfinite(kept.ewma) else kept.ewma
             fresh = usage if old is None else old * weight + (1 - weight) * usage
-            standings.append(_Standing(broker, usage, fresh if broker.fresh or old is None else old))
+            standings.append(_Averaged(broker, usage, fresh if broker.fresh or old is None else old))
         return _Judged(tuple(standings), _mean([s.ewma for s in standings]), _mean([s.usage for s in standings])), unusable(lost)
 
-    def _sources(self, judged: _Judged) -> tuple[list[_Standing], list[Skip]]:
+    def _sources(self, judged: _Judged) -> tuple[list[_Averaged], list[Skip]]:
         """Brokers above the bar, worst first, and why the others are not among them."""
         threshold = self.settings.threshold_percent / 100
         bar, usage_bar = judged.mean + threshold, judged.mean_usage + threshold
@@ -125,7 +125,7 @@ class ThresholdShedder:
         return sources, [*settling(waiting), *below_threshold(names, averages, judged.mean, self.settings), *fallen]
 
     def _relieve_above(
-        self, source: _Standing, judged: _Judged, view: ClusterView, taken: Collection[str]
+        self, source: _Averaged, judged: _Judged, view: ClusterView, taken: Collection[str]
     ) -> tuple[list[Decision], list[Skip]]:
         excess = _excess(source, judged) - self.settings.threshold_percent / 100
         minimum = source.load.figures.traffic.msg_throughput * (excess + MARGIN)
@@ -152,7 +152,7 @@ class ThresholdShedder:
         return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view, ())
 
 
-def _excess(standing: _Standing, judged: _Judged) -> float:
+def _excess(standing: _Averaged, judged: _Judged) -> float:
     """How far a broker is above the mean, by the smaller of its two measures: the average lags behind what already left."""
     return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
 

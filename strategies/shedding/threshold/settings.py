@@ -12,7 +12,7 @@ from typing import Annotated
 from strategies.model import Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.relief import Reason
+from strategies.shedding.relief import SheddingReason
 
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.
 LOWER_MARGIN = 0.5
@@ -61,19 +61,19 @@ class ThresholdSettings:
     ] = False
 
 
-def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
     """The broker is at or above the bar."""
     why = f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} points above that is the limit"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
-    return Reason("above-average", why, minimum, evidence)
+    return SheddingReason("above-average", why, minimum, evidence)
 
 
-def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
     """The broker is the fullest while another one is far below the mean."""
     below = f"a broker is more than {settings.threshold_percent:g} points below the mean {points(mean)}"
     why = f"is the fullest with an average of {points(ewma)} while {below}"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
-    return Reason("lower-boundary", why, minimum, evidence)
+    return SheddingReason("lower-boundary", why, minimum, evidence)
 
 
 def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float, settings: ThresholdSettings) -> list[Skip]:

@@ -16,7 +16,7 @@ from strategies.shedding.memory import only_active_ewmas
 from strategies.shedding.reason_texts import settling, unusable
 from strategies.shedding.transfer.live import TransferRound
 from strategies.shedding.transfer.loop import Loop, LoopRules
-from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, TransferVerdict, statistics
+from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
 from strategies.usage import usages_by_name, weighted_usage
 
 
@@ -37,7 +37,9 @@ class TransferShedder:
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. The order of brokers and bundles in the view does not matter."""
-        return TransferRound(self.settings, self.weights, "fixed", _take_part, _average, judge, limits_clock=True).shed(view, memory)
+        return TransferRound(self.settings, self.weights, "fixed", _take_part, _average, judge_repaired, limits_clock=True).shed(
+            view, memory
+        )
 
 
 def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
@@ -60,7 +62,7 @@ def _average(old: float | None, value: float, weight: float, fresh: bool) -> flo
     return weight * old + (1 - weight) * value if fresh else old
 
 
-def judge(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> TransferVerdict:
+def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> TransferVerdict:
     """One round, after `hits` rounds in which the condition held. Without a fresh figure the condition is not counted again."""
     left_out = {name: why for name in sorted(stores.brokers) if (why := _unjudged(name, stores, settings)) is not None}
     names = [name for name in sorted(stores.brokers) if name not in left_out]
@@ -85,7 +87,7 @@ def _statistics(usages: Sequence[float]) -> Statistics:
     return replace(found, std=sqrt(sum((usage - found.average) * (usage - found.average) for usage in usages) / len(usages)))
 
 
-def _unjudged(name: str, stores: Stores, settings: TransferSettings) -> Reason | None:
+def _unjudged(name: str, stores: Stores, settings: TransferSettings) -> TransferReason | None:
     entry = stores.brokers[name]
     if not isfinite(entry.usage) or not isfinite(entry.throughput) or not isfinite(entry.throughput_average):
         return "NoLoadData"

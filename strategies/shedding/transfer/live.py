@@ -21,7 +21,15 @@ from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
 from strategies.shedding.memory import gave_at, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.transfer.settings import BrokerEntry, Move, Stores, TopBundle, TransferSettings, TransferVerdict, transferable
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Stores,
+    TransferMove,
+    TransferSettings,
+    TransferVerdict,
+    transferable,
+)
 from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies, top_bundles
 
 _WHY_NOTHING = {
@@ -171,15 +179,15 @@ class TransferRound:
         ]
 
 
-class _Tops(Mapping[str, Sequence[TopBundle]]):
+class _Tops(Mapping[str, Sequence[OfferedBundle]]):
     """Top lists by broker, each made when it is read first."""
 
     def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
         self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
         self._settings, self._mode = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), mode
-        self._made: dict[str, tuple[TopBundle, ...]] = {}
+        self._made: dict[str, tuple[OfferedBundle, ...]] = {}
 
-    def __getitem__(self, broker: str) -> tuple[TopBundle, ...]:
+    def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
         if broker not in self._made:
             self._made[broker] = self._make(self._brokers[broker])
         return self._made[broker]
@@ -193,17 +201,17 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
     def __len__(self) -> int:
         return len(self._brokers)
 
-    def _make(self, broker: BrokerLoad) -> tuple[TopBundle, ...]:
+    def _make(self, broker: BrokerLoad) -> tuple[OfferedBundle, ...]:
         loads = broker.bundles
         offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
         stats = BundleStats(loads.names, np.where(offered[:, None], loads.current, 0.0), loads.topics, loads.sessions)
         rows = top_bundles(stats, self._view.policies, self._settings, self._mode)
         with np.errstate(over="ignore", invalid="ignore"):
             throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
-        return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
+        return () if isinstance(rows, TopFault) else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
 
 
-def _decision(move: Move, stores: Stores, verdict: TransferVerdict) -> Decision:
+def _decision(move: TransferMove, stores: Stores, verdict: TransferVerdict) -> Decision:
     spread, figures = _spread(verdict)
     source = stores.brokers[move.source]
     goes = f"{mib(move.throughput)} leave with this bundle for {move.destination or 'a broker that placement picks'}"
@@ -217,7 +225,7 @@ def _decision(move: Move, stores: Stores, verdict: TransferVerdict) -> Decision:
     return Decision(move.bundle, move.source, move.destination, code, text, evidence)
 
 
-def _exchanges(moves: Sequence[Move], decisions: Sequence[Decision]) -> Iterator[Decision]:
+def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> Iterator[Decision]:
     """What comes back makes room for the bundle that is named after it."""
     back: list[Decision] = []
     for move, decision in zip(moves, decisions, strict=True):

@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.shedding.transfer.settings import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Statistics,
+    Stores,
+    TransferMove,
+    TransferReason,
+    TransferSettings,
+    quotient,
+)
 
 #: A swap must leave the fuller broker below this part of its traffic.
 _SWAP_WORTH_IT = 0.75
@@ -43,14 +52,14 @@ class Loop:
     rules: LoopRules
     ranked: Sequence[str]
     statistics: Statistics
-    moves: list[Move] = field(default_factory=list)
+    moves: list[TransferMove] = field(default_factory=list)
     without_data: int = 0
     too_few_bundles: int = 0
 
     def __post_init__(self) -> None:
         self._lowest, self._highest, self._gave = 0, len(self.ranked) - 1, 0
 
-    def reason(self) -> Reason | None:
+    def reason(self) -> TransferReason | None:
         """Why the two ends should exchange something now, or None when the cluster is even enough."""
         if self.statistics.std > self.settings.target_std:
             return "Overloaded"
@@ -68,7 +77,7 @@ class Loop:
             self._highest -= 1
             self._exchange(fullest, emptiest, reason)
 
-    def skipped(self) -> Reason | None:
+    def skipped(self) -> TransferReason | None:
         """Why nothing moves after all."""
         if self.moves:
             return None
@@ -88,7 +97,7 @@ class Loop:
         usage = self.stores.brokers[self.ranked[self._highest]].usage
         return usage > self.settings.overload_percent / 100.0 and usage > self.statistics.average + self.settings.target_std
 
-    def _exchange(self, fullest: str, emptiest: str, reason: Reason) -> None:
+    def _exchange(self, fullest: str, emptiest: str, reason: TransferReason) -> None:
         bundles = self.stores.top.get(fullest, ())
         if len(bundles) < 2:
             self.without_data += not bundles
@@ -109,14 +118,14 @@ class Loop:
 class Exchange:
     """One pair of brokers. `marked`: bytes/s that leave the fuller one, `gained`: what swaps bring back to it."""
 
-    def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: Reason) -> None:
+    def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: TransferReason) -> None:
         self._loop, self._fullest, self._emptiest, self._reason = loop, fullest, emptiest, reason
         self.most: BrokerEntry = loop.stores.brokers[fullest]
         self.least: BrokerEntry = loop.stores.brokers[emptiest]
         self.marked = self.gained = 0.0
-        self._back: Iterator[TopBundle] | None = None
+        self._back: Iterator[OfferedBundle] | None = None
 
-    def run(self, bundles: Sequence[TopBundle]) -> None:
+    def run(self, bundles: Sequence[OfferedBundle]) -> None:
         """Lightest first, until the next one would be too much and no swap makes room for it; one always stays."""
         remaining = len(bundles)
         enough = self._enough()
@@ -127,7 +136,7 @@ class Exchange:
                 break
             if top.throughput == 0 and self._loop.rules.skips_idle:
                 continue
-            swaps: list[TopBundle] = []
+            swaps: list[OfferedBundle] = []
             if self.marked - self.gained + top.throughput > enough:
                 found = self._swap(top)
                 if found is None:
@@ -143,16 +152,16 @@ class Exchange:
             return (self.most.throughput - self.least.throughput) / 2
         return quotient(self.most.throughput * difference, self.most.usage)
 
-    def _emit(self, top: TopBundle, swaps: Sequence[TopBundle]) -> None:
+    def _emit(self, top: OfferedBundle, swaps: Sequence[OfferedBundle]) -> None:
         moves, settings = self._loop.moves, self._loop.settings
-        moves += [Move(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
+        moves += [TransferMove(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
         destination = self._emptiest if settings.transfer else None
-        moves.append(Move(self._fullest, top.bundle, destination, self._reason, top.throughput))
+        moves.append(TransferMove(self._fullest, top.bundle, destination, self._reason, top.throughput))
         self.marked += top.throughput
         if self._loop.rules.counts_swaps:
             self.gained += sum((swap.throughput for swap in swaps), 0.0)
 
-    def _swap(self, top: TopBundle) -> list[TopBundle] | None:
+    def _swap(self, top: OfferedBundle) -> list[OfferedBundle] | None:
         """Bundles of the emptier broker that may come back in exchange, or None where no exchange helps."""
         if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
             return None
@@ -161,7 +170,7 @@ class Exchange:
         limit = self.most.throughput
         fuller = limit - self.marked + self.gained - top.throughput
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
-        swaps: list[TopBundle] = []
+        swaps: list[OfferedBundle] = []
         for swap in self._back:
             if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._loop.rules.skips_idle):
                 continue

@@ -18,7 +18,7 @@ from strategies.settings import Weights
 from strategies.shedding.memory import only_active_ewmas
 from strategies.shedding.transfer.live import TransferRound
 from strategies.shedding.transfer.loop import Loop, LoopRules
-from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, TransferVerdict, statistics
+from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
 from strategies.usage import weighted_usage, weighted_usages
 
 
@@ -88,7 +88,7 @@ def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, *, fres
     return TransferVerdict(moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over)
 
 
-def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, Reason | None, frozenset[str]]:
+def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, TransferReason | None, frozenset[str]]:
     """Statistics of the usable entries, or why there are none; and the brokers whose unloading is long enough ago."""
     usages: list[float] = []
     over: set[str] = set()

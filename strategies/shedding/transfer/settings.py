@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from strategies.java.pulsar_version import Imitated
 from strategies.settings import Setting
 
-Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
+TransferReason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
 
 #: A namespace's name, of two parts or, before Pulsar 2, three (NamespaceName, NamedEntity).
 _NAMESPACE = re.compile(r"[-=:.\w]*(?:/[-=:.\w]*){1,2}", re.ASCII)
@@ -93,7 +93,7 @@ class BrokerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TopBundle:
+class OfferedBundle:
     """One of a broker's heaviest bundles, with its bytes/s."""
 
     bundle: str
@@ -131,7 +131,7 @@ class Stores:
 
     now_ms: int
     brokers: Mapping[str, BrokerEntry]
-    top: Mapping[str, Sequence[TopBundle]]
+    top: Mapping[str, Sequence[OfferedBundle]]
     available: Collection[str]
     cooling: Collection[str] = ()
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
@@ -139,13 +139,13 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TransferMove:
     """A bundle that leaves; without a destination where transfers are off. `swapped`: it makes room on its broker for another one."""
 
     source: str
     bundle: str
     destination: str | None
-    reason: Reason
+    reason: TransferReason
     throughput: float
     swapped: bool = False
 
@@ -187,13 +187,13 @@ class TransferVerdict:
     `left_out`: brokers that were not judged (fixed mode).
     """
 
-    moves: tuple[Move, ...]
-    skipped: Reason | None
+    moves: tuple[TransferMove, ...]
+    skipped: TransferReason | None
     hits: int
     statistics: Statistics
     published: tuple[float, float] | None
     over: frozenset[str] = frozenset()
-    left_out: Mapping[str, Reason] = field(default_factory=dict)
+    left_out: Mapping[str, TransferReason] = field(default_factory=dict)
 
 
 def java_max(first: float, second: float) -> float:
