@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from strategies.model import Memory
-from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody
+from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, unplaced
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key
@@ -55,7 +55,7 @@ class ParityAvgPlacement:
     def place(self, request: Request, memory: Memory) -> Placement:
         """The planned broker if it is a candidate, else any candidate, which is planned from then on."""
         if not request.candidates:
-            return nobody(memory)
+            return unplaced(memory)
         key = key_of(request.averages)
         planned = memory.cluster.planned.get(key)
         if planned is not None and planned in request.candidates:
@@ -84,7 +84,7 @@ class AvgPlacement:
     def place(self, request: Request, memory: Memory) -> Placement:
         """The planned broker if it can take the bundle, else the least used candidate."""
         if not request.candidates:
-            return nobody(memory)
+            return unplaced(memory)
         planned = memory.cluster.planned.get(request.bundle)
         found = levels(request, {})
         healthy = {broker: level for broker, level in found.items() if not self._overloaded(request.candidates[broker])}

@@ -156,7 +156,7 @@ def draw(best: Sequence[str], seed: str) -> str:
     return sorted(best)[number % len(best)]
 
 
-def nobody(memory: Memory) -> Placement:
+def unplaced(memory: Memory) -> Placement:
     """The answer for a request without candidates."""
     return Placement((), None, memory, "no-candidates", "may go to no broker")
 

@@ -151,8 +151,8 @@ class Destinations:
         """As Java looks a destination up: an overloaded first choice gives all brokers that policies allow a second chance."""
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
-            everybody = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
-            second = self._place(decision, everybody, averages)
+            willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
+            second = self._place(decision, willing, averages)
             placement = second if second.chosen is not None else placement
         if placement.chosen == decision.source:
             return _skip(decision, Refusal("placed-on-source", f"would be placed where it is: {decision.source} {placement.text}"))

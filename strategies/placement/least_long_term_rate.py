@@ -11,7 +11,7 @@ from math import inf, isfinite
 from typing import Annotated
 
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
+from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 
@@ -50,7 +50,7 @@ class ParityLeastLongTermRate:
                 return unknown_broker(memory, broker)
             scores[broker] = self._score(candidate)
         if not scores:
-            return nobody(memory)
+            return unplaced(memory)
         least = min((score for score in scores.values() if score < inf), default=inf)
         best = tuple(sorted(broker for broker, score in scores.items() if score == least)) or tuple(sorted(scores))
         return _answer(best, least, memory, request.seed)
@@ -92,7 +92,7 @@ class LeastLongTermRate:
     def _least_overloaded(self, request: Request, memory: Memory) -> Placement:
         found = levels(request, {})
         if not found:
-            return nobody(memory)
+            return unplaced(memory)
         best = lowest(found)
         text = f"is the least used at {100 * found[best[0]]:.1f} %, all candidates being above {self.settings.overloaded_percent:g} %"
         return Placement(best, draw(best, request.seed), memory, "all-overloaded", text, {"usage": found[best[0]]})

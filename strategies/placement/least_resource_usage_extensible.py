@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, nobody
+from strategies.placement.contract import Candidate, Placement, Request, unplaced
 from strategies.placement.least_resource_usage import LeastResourceUsageSettings, answer, by_level
 from strategies.placement.levels import levels
 
@@ -34,7 +34,7 @@ class ParityExtensibleLeastResourceUsage:
         """Candidates well below the mean of those with load data."""
         names = list(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         known, usages = _smoothed(memory), dict[str, float]()
         total = 0.0
         for position in hash_map_order(names)[0].tolist():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, nobody
+from strategies.placement.contract import Candidate, Placement, Request, unplaced
 
 _LAST_TURN = 2**31 - 1
 
@@ -37,7 +37,7 @@ class ParityRoundRobin:
         """The next one of the remembered copy."""
         names = list(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         cluster = memory.cluster
         rotation, position = cluster.rotation, cluster.turn % len(names)
         if len(rotation) != len(names) or rotation[position] not in request.candidates:
@@ -63,7 +63,7 @@ class RoundRobin:
         """The next name, or the first one again."""
         names = sorted(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         last = memory.cluster.rotation[0] if memory.cluster.rotation else ""
         chosen = next((name for name in names if name > last), names[0])
         kept = replace(memory, cluster=replace(memory.cluster, rotation=(chosen,), turn=0))

@@ -77,7 +77,7 @@ def relieve(
         return [], [too_few_bundles(broker.broker, count)]
     usage, lowest = room.usage, room.lowest
     if lowest is None or lowest >= usage:
-        return [], [nobody_to_take(broker.broker, usage)]
+        return [], [no_taker(broker.broker, usage)]
     loads, found = broker.bundles, candidates(broker.bundles, view, "fixed", taken)
     balancing_throughput = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
@@ -102,7 +102,7 @@ def nothing_may_leave(broker: str, reason: SheddingReason) -> Skip:
     return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
 
 
-def nobody_to_take(broker: str, usage: float) -> Skip:
+def no_taker(broker: str, usage: float) -> Skip:
     """Every other broker waits for a move to show, or is as full."""
     text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
     return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})

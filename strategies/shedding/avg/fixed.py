@@ -1,8 +1,8 @@
-"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and hands a part of the difference over.
+"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and sheds a part of the difference.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4; what is repaired, and why, is in
 docs/decisions. What it remembers: in how many samples each broker was in a pair that is too far apart, and where the bundles of the
-last round were sent. The rule to the letter is in `avg_parity`.
+last round were sent. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations

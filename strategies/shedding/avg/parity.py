@@ -1,7 +1,7 @@
 """AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan keyed by a bundle's averages.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. What it remembers: hit counts per broker (kept for brokers
-that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `avg`.
+that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations

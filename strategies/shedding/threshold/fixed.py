@@ -1,7 +1,7 @@
 """ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage let their heaviest bundles go.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `threshold_parity`.
+docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strategies.shedding.threshold.settings import (
     below_threshold,
     lower_boundary,
     no_load,
-    nobody_below,
+    none_below,
     too_little_traffic,
     waiting_for_moves,
 )
@@ -144,7 +144,7 @@ class ThresholdShedder:
         ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.name))
         fullest = next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None) if below else None
         if fullest is None:
-            return [], [nobody_below(view.cluster, judged.mean, self.settings)]
+            return [], [none_below(view.cluster, judged.mean, self.settings)]
         minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(fullest.name, minimum, self.settings)]

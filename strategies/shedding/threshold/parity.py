@@ -1,7 +1,7 @@
 """ThresholdShedder exactly as Pulsar 4.2.4 runs it: order of sums, ties, and what NaN does to it.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. What it remembers: every broker's EWMA, and the size
-of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `threshold`.
+of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strategies.shedding.threshold.settings import (
     below_threshold,
     lower_boundary,
     no_load,
-    nobody_below,
+    none_below,
     too_little_traffic,
 )
 from strategies.usage import weighted_usage, weighted_usages
@@ -62,7 +62,7 @@ class ParityThresholdShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""
         order = concurrent_hash_map_order([broker.broker for broker in view.brokers])
-        # Read in the view's order, in which figures lie in memory, and not in that of the map.
+        # Read in the view's order, in which figures are in memory, and not in that of the map.
         usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order].tolist()
         brokers = tuple(view.brokers[index] for index in order.tolist())
         judged = self._advance(brokers, usages, memory)
@@ -113,7 +113,7 @@ class ParityThresholdShedder:
             if ewma > highest and broker.figures.bundle_count > 1:
                 fullest, highest = broker, ewma
         if fullest is None or not any(ewma < bound for ewma in judged.ewmas):
-            return [], [nobody_below(ties.view.cluster, judged.mean, self.settings)]
+            return [], [none_below(ties.view.cluster, judged.mean, self.settings)]
         minimum = fullest.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if self.settings.min_throughput_mib * MIB > minimum:
             return [], [too_little_traffic(fullest.broker, minimum, self.settings)]

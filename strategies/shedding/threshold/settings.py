@@ -102,7 +102,7 @@ def no_load(cluster: str) -> Skip:
     return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")
 
 
-def nobody_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
+def none_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
     """The lower boundary has nobody to help."""
     text = f"no broker averages more than {_percent(settings)} points below the mean {points(mean)} while another could give"
     return Skip("cluster", (cluster,), "nobody-below", text, None, {"mean": mean})

@@ -1,7 +1,7 @@
 """UniformLoadShedder with its known defects repaired: the broker with most traffic gives a part of its lead over the one with least.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It remembers nothing. The rule to the letter is in `uniform_parity`.
+docs/decisions. It remembers nothing. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations

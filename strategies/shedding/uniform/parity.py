@@ -1,7 +1,7 @@
 """UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that go along.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It remembers nothing: its result never holds
-more than one source. The repaired rule is in `uniform`.
+more than one source. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
