@@ -11,7 +11,6 @@ import msgspec
 from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
-from strategies.errors import SettingsError
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict
 
@@ -53,14 +52,6 @@ class _Rounds(msgspec.Struct, frozen=True):
     rounds: list[_Round]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass
 class _Kept:
     """Both stores between patches."""
@@ -84,12 +75,9 @@ class TransferSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
-        if len(rounds) != len(expected):
-            raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])
         settings, kept = _settings(case.envelope.conf), _Kept()
         hits, published = 0, (0.0, 0.0)
-        for round_, answer in zip(rounds, expected, strict=True):
+        for round_, answer in case.answered(case.read(_Rounds).rounds):
             stores = kept.advance(round_)
             verdict = judge_as_java(stores, settings, hits)
             hits, published = verdict.hits, verdict.published or published

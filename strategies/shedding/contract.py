@@ -29,11 +29,6 @@ class Shedder(Protocol):
 QuietScreen = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
 
 
-def no_screen(settings: Any) -> QuietScreen | None:
-    """Of a strategy that has to be asked round by round."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class GoalFigure:
     """When a strategy has nothing to do: `figure` (in points) of a round's record is below the setting `key` (with `within`: or equal).
@@ -57,7 +52,8 @@ class SheddingStrategy:
     `fixed`, `parity`: the rule in either mode, made of its settings. `summary`: a sentence. `goal`: when a cluster is balanced.
     `tuning`: setting → values that `tune` tries, the default among them. `placement`: the one that Pulsar's users run beside it;
     `published_placement`: the one its published figures were made with, if it can be chosen. `load_manager`: the one it belongs to.
-    `balances`: what it evens out. `quiet`: of settings of fixed mode, finds rounds that decide nothing for back-tests.
+    `balances`: what it evens out. `quiet`: of settings of fixed mode, finds rounds
+    that decide nothing for back-tests; None where every round has to run.
     `demo`: setting → value and reason where the demo does not use the default.
     """
 
@@ -73,7 +69,7 @@ class SheddingStrategy:
     published_placement: str | None = None
     load_manager: Literal["modular", "extensible"] = "modular"
     balances: Literal["usage", "traffic"] = "usage"
-    quiet: Callable[[Any], QuietScreen | None] = no_screen
+    quiet: Callable[[Any], QuietScreen | None] | None = None
     demo: Mapping[str, tuple[float | bool, str]] = field(default_factory=dict)
 
     @property

@@ -70,7 +70,8 @@ class QuietRoundFinder:
         self._settings, self._rules = settings, rules_of(settings)
         self._shedder, placement = settings.shedder(), PLACERS.get(placement_of(settings)[0])
         on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
-        self._screen = settings.entry.quiet(settings.chosen) if on_columns else None
+        quiet = settings.entry.quiet if on_columns else None
+        self._screen = quiet(settings.chosen) if quiet is not None else None
         advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
         #: A broker above this gets advice about its hottest bundle, which only the engine can give.
         self._advised = advised

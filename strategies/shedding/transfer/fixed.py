@@ -62,7 +62,7 @@ def _average(old: float | None, value: float, weight: float, fresh: bool) -> flo
     return weight * old + (1 - weight) * value if fresh else old
 
 
-def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> TransferVerdict:
+def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
     """One round, after `hits` rounds in which the condition held. Without a fresh figure the condition is not counted again."""
     left_out = {name: why for name in sorted(stores.brokers) if (why := _unjudged(name, stores, settings)) is not None}
     names = [name for name in sorted(stores.brokers) if name not in left_out]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
-from typing import Protocol
 
 import numpy as np
 
@@ -46,10 +45,8 @@ _WHY_NOTHING = {
 TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
 
 
-class Judge(Protocol):
-    """The verdict of one round, after `hits` rounds in a row in which the condition held."""
-
-    def __call__(self, stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool) -> TransferVerdict: ...
+#: The verdict of one round by stores, settings, the number of rounds in a row in which the condition held, and `fresh`.
+Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class TransferRound:
         entries = {broker.broker: self._entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
         gave = gave_at(memory)
         stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view))
-        verdict = self.judge(stores, self.settings, memory.cluster.hits, fresh=any(broker.fresh for broker in judged))
+        verdict = self.judge(stores, self.settings, memory.cluster.hits, any(broker.fresh for broker in judged))
         cooling = {broker: since for broker, since in gave.items() if broker not in verdict.over}
         memory = with_transfers(memory, averages, cooling | {move.source: view.now_ms for move in verdict.moves})
         memory = Memory(memory.brokers, replace(memory.cluster, hits=verdict.hits))

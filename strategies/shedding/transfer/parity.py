@@ -68,7 +68,7 @@ def loop_rules(settings: TransferSettings) -> LoopRules:
     )
 
 
-def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> TransferVerdict:
+def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
     """One round, after `hits` rounds in a row in which the condition held. `fresh` does not matter to Java."""
     names = list(stores.brokers)
     walk = [names[index] for index in concurrent_hash_map_order(names).tolist()]
