@@ -53,7 +53,7 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         given.number,
         rules.destinations,
         policies=view.policies,
-        memory=_memory(given, shedder, rules),
+        memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
         on_the_way=on_the_way(given, view, rules),
     )
     view = replace(view, takers=destinations.takers)
@@ -127,14 +127,6 @@ class _Counted:
 
     def __call__(self, namespace: str) -> int:
         return self._namespaces[namespace]
-
-
-def _memory(given: RoundInput, shedder: Shedder, rules: Rules) -> Memory:
-    """What was remembered, without brokers that are gone."""
-    known = [state.broker for state in given.brokers]
-    memory = shedder.retain(Memory({state.broker: state.memory for state in given.brokers}, given.memory), known)
-    placer = rules.destinations.placer
-    return memory if placer is None else placer.retain(memory, known)
 
 
 def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:

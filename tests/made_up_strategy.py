@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -29,10 +28,6 @@ class HalvingShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import (
     AverageData,
@@ -95,9 +96,7 @@ class PlacementSuite:
             if not round_.patch:
                 brokers = {}
             patched(brokers, round_.brokers, lambda broker: broker)
-            if round_.active_brokers is not None:
-                memory = placer.retain(memory, round_.active_brokers)
-            memory = _with_averages(memory, brokers)
+            memory = _with_averages(only_active(memory, round_.active_brokers, "placement_ewma"), brokers)
             candidates = {name: _candidate(name, brokers.get(name), weights) for name in round_.candidates}
             placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
             memory = placement.memory

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
 from rebalancer.conformance.vectors import Case
@@ -37,9 +38,7 @@ class SheddingSuite:
         maps, memory = DataMaps(), Memory()
         for round_, answer in case.answered(case.read(_Rounds).rounds):
             maps.advance(round_)
-            if round_.active_brokers is not None:
-                memory = shedder.retain(memory, round_.active_brokers)
-            shedding = shedder.shed(maps.view(round_), memory)
+            shedding = shedder.shed(maps.view(round_), only_active(memory, round_.active_brokers, "ewma"))
             memory = shedding.memory
             yield answer, {"unloads": _unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
 

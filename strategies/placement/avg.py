@@ -7,7 +7,7 @@ bundles that share the value; the repaired rule knows bundles by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -48,10 +48,6 @@ class ParityAvgPlacement:
         """Nothing changes with a round: no planned destination is ever forgotten."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: Java's AvgShedder ignores the call."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The planned broker if it is a candidate, else any candidate, which is planned from then on."""
         if not request.candidates:
@@ -75,10 +71,6 @@ class AvgPlacement:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing: the shedder replaces the plan in every round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: a planned broker that is gone is no candidate."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -120,9 +120,6 @@ class Placer(Protocol):
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """One bundle. Never raises on a legal request."""
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Memory after the set of live brokers changed (Pulsar: `onActiveBrokersChange`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
@@ -38,10 +38,6 @@ class ParityLeastLongTermRate:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The candidates with the smallest score, or all of them when no score is a finite number or infinity."""
         scores: dict[str, float] = {}
@@ -70,10 +66,6 @@ class LeastLongTermRate:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:

@@ -6,7 +6,7 @@ per broker, which Java advances with every bundle it places; the repaired rule a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated
@@ -15,7 +15,7 @@ from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
 from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
 from strategies.placement.levels import levels, mean_of, well_below
-from strategies.placement.memory import only_active, smoothed, with_smoothed
+from strategies.placement.memory import smoothed, with_smoothed
 from strategies.settings import Setting
 
 
@@ -48,10 +48,6 @@ class ParityLeastResourceUsage:
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
         return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the history of brokers that are gone."""
-        return only_active(memory, active)
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Advances the history of all candidates, in Java's order, then compares it with its mean."""
@@ -86,10 +82,6 @@ class LeastResourceUsage:
                 if isfinite(advanced):
                     after[name] = advanced
         return with_smoothed(memory, after)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the history of brokers that are gone."""
-        return only_active(memory, active)
 
     def place(self, request: Request, memory: Memory) -> Placement:
         """Candidates well below the mean of all, or the lowest."""

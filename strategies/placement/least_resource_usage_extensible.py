@@ -6,7 +6,7 @@ nothing of its own: `BrokerMemory.ewma` stands for the `weightedMaxEMA` of a bro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strategies.java.hash_order import hash_map_order
@@ -24,10 +24,6 @@ class ParityExtensibleLeastResourceUsage:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing of its own is remembered."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
@@ -55,10 +51,6 @@ class ExtensibleLeastResourceUsage:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing of its own is remembered."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:

@@ -6,7 +6,7 @@ candidates and a counter, in `ClusterMemory.rotation` and `turn`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strategies.java.hash_order import hash_map_order
@@ -29,10 +29,6 @@ class ParityRoundRobin:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: the copy is renewed when it no longer fits."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The next one of the remembered copy."""
         names = list(request.candidates)
@@ -53,10 +49,6 @@ class RoundRobin:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: a name that left still has a place in the order."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:

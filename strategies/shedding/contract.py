@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -16,9 +16,6 @@ class Shedder(Protocol):
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. Never raises on a legal view. A broker or bundle it leaves alone appears in `skips` with a reason code."""
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Memory after the set of live brokers changed (Pulsar: `onActiveBrokersChange`)."""
 
     def usage(self, broker: BrokerLoad) -> float:
         """The usage (fraction) this rule judges a broker by before any history, for round records."""

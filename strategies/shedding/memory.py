@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from strategies.model import NO_MEMORY, BrokerMemory, Memory
@@ -30,19 +30,6 @@ def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], 
 def gave_at(memory: Memory) -> dict[str, int]:
     """Broker → when it was last decided that it gives, as long as that is remembered."""
     return {broker: kept.gave_at_ms for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None}
-
-
-def only_active_ewmas(memory: Memory, active: Collection[str]) -> Memory:
-    """Memory in which only brokers of `active` have averages and times of giving."""
-    live = frozenset(active)
-    forgotten = {"ewma": None, "throughput_ewma": None, "gave_at_ms": None}
-    gone = [broker for broker, kept in memory.brokers.items() if broker not in live and replace(kept, **forgotten) != kept]
-    if not gone:
-        return memory
-    brokers = dict(memory.brokers)
-    for broker in gone:
-        _put(brokers, broker, replace(brokers[broker], **forgotten))
-    return Memory(brokers, memory.cluster)
 
 
 def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:

@@ -45,14 +45,6 @@ class AvgShedder:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the hits of brokers that are gone."""
-        high, low = hit_counts(memory)
-        live = frozenset(active)
-        if live.issuperset(high) and live.issuperset(low):
-            return memory
-        return with_hit_counts(memory, {b: n for b, n in high.items() if b in live}, {b: n for b, n in low.items() if b in live})
-
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the pair furthest apart first. The order of brokers and bundles in the view does not matter."""
         ranking, skips = self._ranked(view)

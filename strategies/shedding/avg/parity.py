@@ -6,7 +6,7 @@ that are gone, as Java does), the plan, and the size of the score table. The rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -85,10 +85,6 @@ class ParityAvgShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: Java's AvgShedder ignores the call, so counters of brokers that left live on."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; every decision goes to where the plan, keyed by value, sends its bundle afterwards."""

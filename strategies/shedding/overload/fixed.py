@@ -29,10 +29,6 @@ class OverloadShedder:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
-
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the fullest broker first. The order of brokers and bundles in the view does not matter."""
         judged, skips = self._judge(view)

@@ -14,7 +14,7 @@ from math import fsum, isfinite
 from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import ordinary_bundles
-from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold.settings import (
@@ -69,10 +69,6 @@ class ThresholdShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the broker furthest above the mean first. The order of brokers and bundles in the view does not matter."""

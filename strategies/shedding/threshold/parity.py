@@ -6,7 +6,7 @@ of the result multimap's table, which is cleared from round to round but never s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, She
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution import as_executed
-from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, relieve_as_java
 from strategies.shedding.threshold.settings import (
@@ -54,10 +54,6 @@ class ParityThresholdShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""

@@ -6,13 +6,12 @@ why, is in docs/decisions. What it remembers: how many rounds in a row the condi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 
 from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.memory import only_active_ewmas
 from strategies.shedding.reason_texts import settling, unusable
 from strategies.shedding.transfer.live import TransferRound
 from strategies.shedding.transfer.loop import Loop, LoopRules
@@ -30,10 +29,6 @@ class TransferShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round. The order of brokers and bundles in the view does not matter."""

@@ -6,7 +6,6 @@ held. Outdated brokers and those that are gone stay among the candidates. The re
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from strategies.java.hash_order import concurrent_hash_map_order, double_keys
 from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.memory import only_active_ewmas
 from strategies.shedding.transfer.live import TransferRound
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
@@ -32,10 +30,6 @@ class ParityTransferShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; brokers in order of first appearance."""

@@ -43,10 +43,6 @@ class UniformLoadShedder:
         """Largest weighted resource (fraction); the rule itself compares traffic."""
         return weighted_usage(broker.figures, self.weights)
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
-
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker gives. The order of brokers and bundles in the view does not matter."""
         judged, left_out = _judged(view)

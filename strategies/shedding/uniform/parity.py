@@ -6,7 +6,7 @@ more than one source. The repaired rule is in `fixed`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -47,10 +47,6 @@ class ParityUniformLoadShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction); the rule itself compares traffic."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker gives."""
