@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from strategies.errors import SettingsError
 
 
-class Named(Protocol):
+class Choosable(Protocol):
     """Something with a name and a settings class, every field of which has a default."""
 
     @property
@@ -17,7 +17,7 @@ class Named(Protocol):
     def settings(self) -> type: ...
 
 
-Choice = TypeVar("Choice", bound=Named)
+Choice = TypeVar("Choice", bound=Choosable)
 
 
 class Registry(Mapping[str, Choice]):

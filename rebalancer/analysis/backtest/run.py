@@ -15,7 +15,7 @@ import numpy as np
 from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
 from rebalancer.analysis.backtest.reassigned import Reassigned
 from rebalancer.analysis.goal import Goal, goal_of
-from rebalancer.analysis.report.settings import told_settings
+from rebalancer.analysis.report.settings import shown_settings
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
@@ -184,7 +184,7 @@ class _Run:
                 placement=placement_of(self._engine)[0],
                 goal=self._goal.text,
                 interval_ms=self._engine.round.interval_ms,
-                settings=told_settings(self._job.settings),
+                settings=shown_settings(self._job.settings),
                 notes=CLOSED_NOTES if closed else OPEN_NOTES,
             )
         return self._tracers[cluster]

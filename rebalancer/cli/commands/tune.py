@@ -139,16 +139,16 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
     from rebalancer.analysis.report.page import render, write_page
-    from rebalancer.analysis.report.verdict import FEW_ROUNDS, ReportVerdict, Step
+    from rebalancer.analysis.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")
     detail = rest or "Both parts of the recording agree." if found.best is not None else rest
     if found.best is not None:
-        step = Step("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
+        step = NextStep("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
     else:
-        step = Step("Try more sets (--trials) or another strategy (--strategy).")
-    longer = Step("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
+        step = NextStep("Try more sets (--trials) or another strategy (--strategy).")
+    longer = NextStep("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
     verdict = ReportVerdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
     runs = [line for one in shown for line in one.lines]
