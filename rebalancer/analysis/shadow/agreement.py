@@ -126,22 +126,25 @@ def compare(
     people: Mapping[Moved, str] | None = None,
     window: ComparedWindow = ComparedWindow(),
 ) -> Agreement:
-    """Pairs each move of Pulsar with our nearest wish for the same bundle and source that is no further than `within_ms` from it.
+    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source that is no further than `within_ms` from it.
 
-    Nobody carried our wishes out, so they were repeated: those within `within_ms` of an earlier one for the same bundle and source are
-    the same wish.
+    Our commands were not carried out, so rounds repeated them: those within `within_ms` of an earlier one for the same bundle and source
+    are the same proposal.
     `bundles`: how many each cluster has; `people`: moves that are none of the shedder's, and why. Pairs outside of the window are left out.
     """
-    wishes = _wishes(history.commands, within_ms)
+    proposals = _proposals(history.commands, within_ms)
     pairs = []
     for move in sorted(moved, key=lambda one: (one.ts, one.bundle)):
-        near = [wish for wish in wishes if _same(wish, move) and abs(wish.issued_at_ms - move.ts) <= within_ms]
-        wish = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
-        if wish is not None:
-            wishes.remove(wish)
-        why = "" if wish is not None else _why_not(move, history.rounds)
-        pairs.append(MovePair(move.cluster, move.bundle, move.source, move, wish, why, (people or {}).get(move, "")))
-    pairs += [MovePair(wish.cluster, wish.bundle, wish.source, None, wish, f"{wish.code}: {wish.text}") for wish in wishes]
+        near = [proposal for proposal in proposals if _same(proposal, move) and abs(proposal.issued_at_ms - move.ts) <= within_ms]
+        proposal = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
+        if proposal is not None:
+            proposals.remove(proposal)
+        why = "" if proposal is not None else _why_not(move, history.rounds)
+        pairs.append(MovePair(move.cluster, move.bundle, move.source, move, proposal, why, (people or {}).get(move, "")))
+    pairs += [
+        MovePair(proposal.cluster, proposal.bundle, proposal.source, None, proposal, f"{proposal.code}: {proposal.text}")
+        for proposal in proposals
+    ]
     found = tuple(sorted((pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)))
     return Agreement(found, _by_chance(found, bundles or {}, within_ms))
 
@@ -156,12 +159,12 @@ def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms:
         return None
     meet = 0.0
     for move in theirs:
-        near = sum(wish.cluster == move.cluster and abs(wish.issued_at_ms - move.ts) <= within_ms for wish in ours)
+        near = sum(proposal.cluster == move.cluster and abs(proposal.issued_at_ms - move.ts) <= within_ms for proposal in ours)
         meet += min(1.0, near / bundles[move.cluster])
     return 2 * min(meet, len(ours)) / (len(theirs) + len(ours))
 
 
-def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
+def _proposals(commands: Sequence[Command], within_ms: int) -> list[Command]:
     newest: dict[tuple[str, str, str], int] = {}
     found = []
     for command in sorted(commands, key=lambda one: one.issued_at_ms):
@@ -174,8 +177,8 @@ def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
     return found
 
 
-def _same(wish: Command, move: Moved) -> bool:
-    return (wish.cluster, wish.bundle, wish.source) == (move.cluster, move.bundle, move.source)
+def _same(proposal: Command, move: Moved) -> bool:
+    return (proposal.cluster, proposal.bundle, proposal.source) == (move.cluster, move.bundle, move.source)
 
 
 def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
