@@ -29,6 +29,7 @@ from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
+from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
@@ -110,7 +111,7 @@ class PlacementSuite:
 
 def smoothed_usage(memory: Memory) -> dict[str, Any]:
     """The history of LeastResourceUsageWithWeight."""
-    return {"ema": {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}}
+    return {"ema": smoothed(memory)}
 
 
 @dataclass

@@ -7,15 +7,14 @@ per broker, which Java advances with every bundle it places; the repaired rule a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated
 
 from strategies.java.hash_order import hash_map_order
-from strategies.model import Memory
+from strategies.model import NO_MEMORY, Memory
 from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
 from strategies.placement.levels import levels, mean_of, well_below
-from strategies.placement.memory import smoothed, with_smoothed
 from strategies.settings import Setting
 
 
@@ -100,6 +99,17 @@ def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memo
     alike = f", as {len(best) - 1} others" if len(best) > 1 else ""
     text = f"is at {100 * found[chosen]:.1f} % with all moves counted, the mean of the candidates at {100 * mean:.1f} %{alike}"
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean})
+
+
+def smoothed(memory: Memory) -> dict[str, float]:
+    """Broker → smoothed usage (fraction), where there is any."""
+    return {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}
+
+
+def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
+    """Memory with these usages; brokers that are not named keep theirs."""
+    changed = {broker: replace(memory.brokers.get(broker, NO_MEMORY), placement_ewma=usage) for broker, usage in usages.items()}
+    return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
 
 
 def answer(best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:

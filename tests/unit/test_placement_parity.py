@@ -9,9 +9,8 @@ from strategies.model import NO_MEMORY, BrokerMemory, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Request, draw
 from strategies.placement.least_long_term_rate import LeastLongTermRateSettings, ParityLeastLongTermRate
-from strategies.placement.least_resource_usage import LeastResourceUsageSettings, ParityLeastResourceUsage
+from strategies.placement.least_resource_usage import LeastResourceUsageSettings, ParityLeastResourceUsage, smoothed
 from strategies.placement.least_resource_usage_extensible import ParityExtensibleLeastResourceUsage
-from strategies.placement.memory import smoothed
 from strategies.placement.round_robin import ParityRoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
 
