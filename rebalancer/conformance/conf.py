@@ -27,7 +27,7 @@ def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
 
 
 def weights_of(conf: Mapping[str, Any]) -> Weights:
-    """Resource weights. Of the two spellings of the bandwidth keys the newer one wins unless it says 1.0 (spec, section 10)."""
+    """Resource weights. Of the two spellings of the bandwidth keys the newer one wins unless it says 1.0, as in Pulsar."""
     resolved = dict(conf)
     for key in _BANDWIDTH:
         old = conf.get(key.replace("Bandwidth", "Bandwith"), 1.0)

@@ -71,14 +71,6 @@ class _Queries(msgspec.Struct, frozen=True):
     queries: list[msgspec.Raw]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    queries: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass(frozen=True)
 class FilterSuite:
     """Asks one filter. `answer` turns the text of a query into what the filter says."""
@@ -87,10 +79,7 @@ class FilterSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        queries, expected = case.read(_Queries).queries, case.read(_Answered).expect.queries
-        if len(queries) != len(expected):
-            raise SettingsError([f"{case.where}: {len(queries)} queries but {len(expected)} answers"])
-        for query, answer in zip(queries, expected, strict=True):
+        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
             try:
                 yield answer, self.answer(bytes(query))
             except msgspec.ValidationError as error:

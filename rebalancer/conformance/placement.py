@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import (
     AverageData,
@@ -25,10 +26,10 @@ from rebalancer.conformance.shedding import targets
 from rebalancer.conformance.vectors import Case, Number
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
+from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
@@ -80,14 +81,6 @@ class _PlannedRounds(msgspec.Struct, frozen=True):
     rounds: list[_PlannedRound]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass(frozen=True)
 class PlacementSuite:
     """Replays a case through one placement of the registry, one bundle a round. `state`: what is compared besides the best brokers."""
@@ -97,18 +90,14 @@ class PlacementSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
-        _check_lengths(case, rounds, expected)
         entry, conf = PLACERS[self.placement], case.envelope.conf
         placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
         brokers, memory = dict[str, _Broker](), Memory()
-        for number, (round_, answer) in enumerate(zip(rounds, expected, strict=True)):
+        for number, (round_, answer) in enumerate(case.answered(case.read(_Rounds).rounds)):
             if not round_.patch:
                 brokers = {}
             patched(brokers, round_.brokers, lambda broker: broker)
-            if round_.active_brokers is not None:
-                memory = placer.retain(memory, round_.active_brokers)
-            memory = _with_averages(memory, brokers)
+            memory = _with_averages(only_active(memory, round_.active_brokers, "placement_ewma"), brokers)
             candidates = {name: _candidate(name, brokers.get(name), weights) for name in round_.candidates}
             placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
             memory = placement.memory
@@ -122,7 +111,7 @@ class PlacementSuite:
 
 def smoothed_usage(memory: Memory) -> dict[str, Any]:
     """The history of LeastResourceUsageWithWeight."""
-    return {"ema": {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}}
+    return {"ema": smoothed(memory)}
 
 
 @dataclass
@@ -159,10 +148,8 @@ class PlannedSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_PlannedRounds).rounds, case.read(_Answered).expect.rounds
-        _check_lengths(case, rounds, expected)
         maps, plan = DataMaps(), _Plan()
-        for round_, answer in zip(rounds, expected, strict=True):
+        for round_, answer in case.answered(case.read(_PlannedRounds).rounds):
             maps.advance(round_)
             plan.open_round()
             shed = self._shed(case, round_, maps, plan) if round_.shed else {}
@@ -243,8 +230,3 @@ def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:
 def _columns(row: tuple[float, ...]) -> Row:
     rate_in, rate_out, throughput_in, throughput_out = row
     return rate_in, rate_out, throughput_in, throughput_out
-
-
-def _check_lengths(case: Case, rounds: list[Any], expected: list[dict[str, Any]]) -> None:
-    if len(rounds) != len(expected):
-        raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])

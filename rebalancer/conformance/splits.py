@@ -33,14 +33,6 @@ class _Queries(msgspec.Struct, frozen=True):
     queries: list[_Query]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    queries: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 class _Topic(msgspec.Struct, frozen=True):
     topic: str
     boundaries: list[str]
@@ -68,10 +60,7 @@ class AlgorithmSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        queries, expected = case.read(_Queries).queries, case.read(_Answered).expect.queries
-        if len(queries) != len(expected):
-            raise SettingsError([f"{case.where}: {len(queries)} queries but {len(expected)} answers"])
-        for query, answer in zip(queries, expected, strict=True):
+        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
             yield answer, _answer(query, case.where)
 
 

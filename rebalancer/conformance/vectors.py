@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,15 @@ class Envelope(msgspec.Struct, frozen=True):
     conf: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class _Answers(msgspec.Struct, frozen=True):
+    rounds: list[dict[str, Any]] | None = None
+    queries: list[dict[str, Any]] | None = None
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    expect: _Answers
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One line of a file. `line` is its text, `where` names file and line for complaints."""
@@ -45,6 +54,15 @@ class Case:
     def read(self, type_: type[_T]) -> _T:
         """The case as a suite understands it. Raises SettingsError for a case that has another form."""
         return _decode(self.line, type_, self.where)
+
+    def answered(self, given: Sequence[_T], what: Literal["rounds", "queries"] = "rounds") -> list[tuple[_T, dict[str, Any]]]:
+        """What Java was given, each with its answer. Raises SettingsError unless there is one answer to each."""
+        answers = getattr(self.read(_Answered).expect, what)
+        if answers is None:
+            raise SettingsError([f"{self.where}: not a case of this form: its answers hold no {what}"])
+        if len(given) != len(answers):
+            raise SettingsError([f"{self.where}: {len(given)} {what} but {len(answers)} answers"])
+        return list(zip(given, answers, strict=True))
 
 
 def read_cases(file: Path) -> Iterator[Case]:

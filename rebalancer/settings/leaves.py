@@ -20,11 +20,14 @@ from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
+from strategies.registry import Registry
 from strategies.settings import Mode, RoundSettings, Setting, Weights
+from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from streaming.settings import JobSettings
 
+Shedders = Registry[SheddingStrategy]
 #: Tables of the engine whose name is that of a field of EngineSettings.
 _ROUND_TABLES: Mapping[str, type] = {
     "filters": FilterSettings,
@@ -81,9 +84,9 @@ class _Placement:
 
 
 @cache
-def sections() -> Mapping[str, type]:
+def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
     """Dotted table name → the class its keys build, in the order people read them."""
-    strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
+    strategies = {f"shedding.{name}": entry.settings for name, entry in shedders.items()}
     placements = {f"placement.{name}": entry.settings for name, entry in PLACERS.items()}
     tables = {
         "round": RoundSettings,
@@ -100,11 +103,11 @@ def sections() -> Mapping[str, type]:
 
 
 @cache
-def all_leaves() -> tuple[Leaf, ...]:
-    """Every setting there is. Reading annotations takes longer than reading a settings file, so it is done once."""
-    found = {section: list(leaves_of(cls, section)) for section, cls in sections().items()}
+def all_leaves(shedders: Shedders = SHEDDERS) -> tuple[Leaf, ...]:
+    """Every setting, those of these strategies included. Cached: reading annotations takes longer than a settings file."""
+    found = {section: list(leaves_of(cls, section)) for section, cls in sections(shedders).items()}
     found["placement"] = [_placement(), *found["placement"]]
-    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(), **found}
+    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(shedders), **found}
     return tuple(leaf for group in ordered.values() for leaf in group)
 
 
@@ -136,10 +139,10 @@ def is_optional(kind: Any) -> bool:
     return type(None) in typing.get_args(kind)
 
 
-def _choice() -> list[Leaf]:
+def _choice(shedders: Shedders) -> list[Leaf]:
     defaults = EngineSettings()
     strategy, mode = leaves_of(_Shedding, "shedding")
-    names: Any = Literal[tuple(SHEDDERS)]
+    names: Any = Literal[tuple(shedders)]
     return [
         dataclasses.replace(strategy, kind=names, default=defaults.strategy),
         dataclasses.replace(mode, default=defaults.mode),

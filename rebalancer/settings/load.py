@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rebalancer.settings import complaints
 from rebalancer.settings.clusters import parted, told_of
-from rebalancer.settings.leaves import Leaf, all_leaves, nested, sections
+from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from rebalancer.settings.tree import build_model
@@ -22,7 +22,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
-from strategies.shedding.registry import entry_of
+from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 
 
@@ -54,29 +54,37 @@ class Settings:
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
 
-def load(file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Sequence[str] = ()) -> Settings:
-    """Settings from flags over environment over file over defaults. SettingsError carries all complaints of all sources."""
-    leaves = all_leaves()
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    shedders: Shedders = SHEDDERS,
+) -> Settings:
+    """Settings from flags over environment over file over defaults. SettingsError carries all complaints of all sources.
+
+    `shedders`: the strategies there are; a program that brings its own adds it to those of the registry (`SHEDDERS.extended(...)`).
+    """
+    leaves = all_leaves(shedders)
     from_env, env_complaints = from_environment(environment or {}, leaves)
     from_set, set_complaints = from_flags(flags, leaves)
     given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
-    return resolved(given, [*env_complaints, *set_complaints])
+    return resolved(given, [*env_complaints, *set_complaints], shedders)
 
 
-def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Settings:
+def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS) -> Settings:
     """Settings from assignments, later ones over earlier ones. SettingsError carries all complaints, those already made included."""
-    leaves = all_leaves()
+    leaves = all_leaves(shedders)
     common, named = parted(given)
     found = [*complaints.about_paths(common, leaves), *complained]
     entries, wrong = _merge(common, leaves)
-    found += wrong or _broken_rules(entries)
+    found += wrong or _broken_rules(entries, shedders)
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
     collector, executor, log = (_build(section, entries) for section in ("collector", "executor", "log"))
     job = _job(entries)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, log, known)
+    return Settings(entries, _engine(entries, shedders), job, job.pulsar, collector, executor, log, known)
 
 
 def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:
@@ -119,11 +127,11 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
     return root
 
 
-def _broken_rules(entries: Sequence[Entry]) -> list[str]:
+def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
     """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
     found: list[str] = []
     try:
-        Engine(_engine(entries))
+        Engine(_engine(entries, shedders))
     except SettingsError as error:
         found += error.complaints
     try:
@@ -144,29 +152,25 @@ def _topic_complaints(entry: Entry) -> list[str]:
     return []
 
 
-def _engine(entries: Sequence[Entry]) -> EngineSettings:
+def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
-    name = values["shedding.strategy"]
+    strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
+    placed_by = strategy.placement if placement == "auto" else placement
     return EngineSettings(
-        strategy=name,
+        strategy=strategy.name,
         mode=values["shedding.mode"],
-        shedding=_build(f"shedding.{name}", entries),
+        shedding=_built(strategy.settings, f"shedding.{strategy.name}", entries),
         weights=_build("weights", entries),
         round=_build("round", entries),
-        placement=values["placement.strategy"],
-        placing=_placing(values["placement.strategy"], name, entries),
+        placement=placement,
+        placing=None if placed_by == "none" else _build(f"placement.{placed_by}", entries),
         destinations=_build("placement", entries),
         filters=_build("filters", entries),
         limits=_build("limits", entries),
         splitting=_build("splitting", entries),
         throttling=_build("throttling", entries),
+        shedders=shedders,
     )
-
-
-def _placing(placement: str, shedding: str, entries: Sequence[Entry]) -> object | None:
-    """The settings of the placement that will run."""
-    name = entry_of(shedding).placement if placement == "auto" else placement
-    return None if name == "none" else _build(f"placement.{name}", entries)
 
 
 def _job(entries: Sequence[Entry]) -> JobSettings:
@@ -176,8 +180,11 @@ def _job(entries: Sequence[Entry]) -> JobSettings:
 
 
 def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
+    return _built(sections()[section], section, entries, **more)
+
+
+def _built(cls: type, section: str, entries: Sequence[Entry], **more: Any) -> Any:
     """What a table builds; a key that chooses among classes is none of theirs."""
-    cls = sections()[section]
     known = {field.name for field in dataclasses.fields(cls)}
     values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}
     return cls(**values, **more)

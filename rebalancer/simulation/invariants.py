@@ -50,7 +50,7 @@ class Promises:
             self.broken.append(f"{rounds} rounds closed instead of one")
         self._settle(events, store)
         self._active = {bundle: one for bundle, one in self._active.items() if now_ms < one.expires_at_ms}
-        commands = [event for event in events if isinstance(event, Command) and event.action in ("unload", "transfer")]
+        commands = [event for event in events if isinstance(event, Command) and event.is_move]
         for command in commands:
             self._judge(command, alive)
             self._active[command.bundle] = command

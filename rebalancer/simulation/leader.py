@@ -21,7 +21,7 @@ from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BrokerMemory, Memory
 from strategies.placement.contract import Placer, Request, seed_of
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.store import BrokerState, InMemoryStore
 
@@ -68,7 +68,7 @@ class Leader:
             if found.chosen is not None:
                 counted[found.chosen][namespace_of(bundle)] += 1
             if self._settings.mode == "fixed" and found.chosen is not None:
-                ledger.count(Move(bundle, source, found.chosen, averages))
+                ledger.count(CountedMove(bundle, source, found.chosen, averages))
         self._remember(memory, known)
         return chosen
 

@@ -66,7 +66,7 @@ class Tracer:
         self._times.append(record.ts)
         self._reached.append(reached)
         for command in commands:
-            if command.action in ("unload", "transfer"):
+            if command.is_move:
                 self._by_command[command.id] = len(self._moves)
                 self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
 

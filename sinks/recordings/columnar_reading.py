@@ -109,22 +109,29 @@ class _Loaded:
 
 @dataclass(frozen=True)
 class Block:
-    """Records of one row group as columns; row i of every array is the i-th record.
+    """Records of one row group as columns; row i of every array is the i-th record."""
 
-    `kinds`: int8, an index of KINDS; `clusters`, `brokers`, `bundles`, `counts`: int32, an index of the texts of the same name, −1 for
-    null; `ts`: int64; `digests`: uint64; `figures`: float64[n, 18] in the order of FIGURES, NaN for null.
-    """
-
+    #: Traffic of the records' bundles, read when it is needed.
     column: Column
+    #: Name of a column of indices → its distinct texts.
     texts: dict[str, tuple[str, ...]]
+    #: int8: an index of KINDS.
     kinds: Ints
+    #: int32: an index of `texts["cluster"]`, -1 for null.
     clusters: Ints
+    #: int32: an index of `texts["broker"]`, -1 for null.
     brokers: Ints
+    #: int32: an index of `texts["bundles"]`, -1 for null.
     bundles: Ints
+    #: int32: an index of `texts["bundle_counts"]`, -1 for null.
     counts: Ints
+    #: int64: ms since the epoch.
     ts: Ints
+    #: uint64: of what makes a report a new sample.
     digests: Any
+    #: float64[n, 18]: in the order of FIGURES, NaN for null.
     figures: Floats
+    #: Bytes of the records that are no load reports, as an Arrow column.
     originals: Any
 
     def __len__(self) -> int:

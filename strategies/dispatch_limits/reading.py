@@ -33,7 +33,7 @@ class Dispatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadSize:
     """At most so many entries and bytes; 0 entries: wait `RETRY_MS` (`throttled_by` not empty) or for permits."""
 
     entries: int
@@ -54,7 +54,7 @@ class Dispatched:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class ReadLedger:
     """One ledger from its first entry on: how many entries and bytes it holds."""
 
     entries: int
@@ -88,16 +88,16 @@ def wanted_entries(dispatcher: Dispatcher, settings: DispatchSettings) -> int:
     return min(permits, dispatcher.batch_entries)
 
 
-def next_read(dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings) -> Read:
+def next_read(dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings) -> ReadSize:
     """What to read now. `limits` are those of the dispatcher's path, as seen at this moment."""
     if dispatcher.permits <= 0:
-        return Read(0, 0)
+        return ReadSize(0, 0)
     wish = Allowance(wanted_entries(dispatcher, settings), settings.max_read_bytes)
     if is_throttled(dispatcher, settings):
         wish = allowed(limits, wish.entries, wish.bytes)
         if wish.is_blocked:
-            return Read(0, 0, wish.by)
-    return Read(max(wish.entries, 1), max(wish.bytes, 1), wish.by)
+            return ReadSize(0, 0, wish.by)
+    return ReadSize(max(wish.entries, 1), max(wish.bytes, 1), wish.by)
 
 
 def charge(dispatched: Dispatched, dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings, now_ns: int) -> Limits:
@@ -117,7 +117,7 @@ def is_throttled(dispatcher: Dispatcher, settings: DispatchSettings) -> bool:
     return settings.throttle_active_cursors or not dispatcher.active
 
 
-def entries_for(bytes_: int, limit: int, ledgers: Sequence[Ledger], first_entry: int = 0) -> int:
+def entries_for(bytes_: int, limit: int, ledgers: Sequence[ReadLedger], first_entry: int = 0) -> int:
     """How many entries fit into `bytes_`, between 1 and `limit`, judged by the mean sizes of the ledgers from the read position on.
 
     `first_entry` is the position in the first of `ledgers`.

@@ -21,7 +21,6 @@ from urllib.parse import unquote, urlsplit
 from sinks.topics.uri import parse_topic
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
-from strategies.shedding.registry import SHEDDERS
 from strategies.state import STATE_VERSION
 from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.settings import JobSettings
@@ -121,10 +120,9 @@ def checkpoint_folder(job: JobSettings) -> Path:
 
 def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
     """The guard of a checkpoint that begins now."""
-    rules = engine.shedding if engine.shedding is not None else SHEDDERS[engine.strategy].settings()
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
     for section, values in (
-        (f"shedding.{engine.strategy}", rules),
+        (f"shedding.{engine.strategy}", engine.chosen),
         ("weights", engine.weights),
         ("round", engine.round),
         ("placement", engine.destinations),

@@ -45,7 +45,7 @@ class Output(Protocol):
         ...
 
 
-class Refused(RebalancerError):
+class JobStopping(RebalancerError):
     """A micro-batch was not published because the job is stopping; it will be the first one after the restart."""
 
 
@@ -91,7 +91,7 @@ class CollectedOutput:
 
     def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
-            raise Refused("the job is stopping: this micro-batch is left for the next start")
+            raise JobStopping("the job is stopping: this micro-batch is left for the next start")
         self._busy = True
         self._error = None
         try:

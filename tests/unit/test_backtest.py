@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from rebalancer.analysis.backtest.reassigned import Reassigned
-from rebalancer.analysis.backtest.run import Answer, Job, Loop, run
+from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop, run
 from rebalancer.settings.load import load
 from rebalancer.simulation.telemetry import collection_pass, to_json
 from sinks.recordings.columnar_reading import read_blocks
@@ -22,7 +22,7 @@ from strategies.bundles.bundle_loads import THROUGHPUT_IN
 from strategies.errors import SinkError
 from strategies.model import LoadReport
 from tests.unit.command_line import rebalancer
-from tests.unit.test_backtest_open_loop import a_cluster, an_hour, recorded
+from tests.unit.test_columnar_fold import a_cluster, an_hour, recorded
 
 FLAGS = ("shedding.strategy=threshold", "shedding.threshold.threshold_percent=8", "shedding.threshold.history=0.5")
 BUNDLE = a_cluster().model.bundles[0].name
@@ -34,8 +34,8 @@ def a_calm_hour(rounds: int) -> Iterator[bytes]:
     return (to_json(seen) for _ in range(rounds) for seen in collection_pass(cluster, []))
 
 
-def answer_of(path: Path, loop: Loop) -> Answer:
-    return run(Job(path, "a run", load(flags=FLAGS), loop))
+def answer_of(path: Path, loop: Loop) -> BacktestResult:
+    return run(BacktestJob(path, "a run", load(flags=FLAGS), loop))
 
 
 def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
@@ -115,10 +115,13 @@ def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(t
 
 def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, an_hour())
-    job = Job(path, "a run", load(flags=FLAGS), "closed")
+    job = BacktestJob(path, "a run", load(flags=FLAGS), "closed")
     (whole,) = run(job).timelines
     middle = int(whole.times_ms[30])
-    first, second = run(Job(path, "a", job.settings, "closed", None, middle)), run(Job(path, "b", job.settings, "closed", middle))
+    first, second = (
+        run(BacktestJob(path, "a", job.settings, "closed", None, middle)),
+        run(BacktestJob(path, "b", job.settings, "closed", middle)),
+    )
     assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
     assert first.records + second.records == run(job).records
 
@@ -129,7 +132,7 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
     whole = answer_of(path, "open").timelines[0].times_ms
     middle = int(whole[len(whole) // 2])
     settings = load(flags=FLAGS)
-    first, second = (run(Job(path, "a run", settings, "open", *part)).timelines[0] for part in ((None, middle), (middle, None)))
+    first, second = (run(BacktestJob(path, "a run", settings, "open", *part)).timelines[0] for part in ((None, middle), (middle, None)))
     assert first.times_ms[-1] < middle <= second.times_ms[0]
     assert first.rounds + second.rounds >= len(whole) - 2
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest
 from rebalancer.analysis.simulate.runs import make
 from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
@@ -79,7 +79,7 @@ def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, 
     scenario = tmp_path / "mine.toml"
     scenario.write_text(f"{top}{REST}{tables}")
 
-    done = make(Wish(str(scenario), 1), keep=True)
+    done = make(RunRequest(str(scenario), 1), keep=True)
 
     assert done.timeline is not None
     assert done.timeline.rounds == 5

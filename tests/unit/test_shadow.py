@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.agreement import Agreement, compare
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
 from rebalancer.cli.tables.shadow import sentence
@@ -114,7 +114,7 @@ def wanted(name: str, seconds: float, source: str = A, destination: str | None =
 
 
 def agreement(theirs: list[Moved], ours: list[Command]) -> Agreement:
-    return compare(theirs, History((), tuple(ours)), 600_000, bundles={"c": 100})
+    return compare(theirs, DecisionHistory((), tuple(ours)), 600_000, bundles={"c": 100})
 
 
 def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:

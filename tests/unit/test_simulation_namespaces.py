@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Who, Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.analysis.simulate.runs import make
 from rebalancer.simulation.run import run
 from rebalancer.simulation.scenarios.catalog import Named
@@ -96,7 +96,7 @@ def test_bundles_begin_where_isolation_allows(start: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("who", WHO)
 def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_dies(who: str) -> None:
-    task = Wish("namespaces", 1, Who.read(who)).task()
+    task = RunRequest("namespaces", 1, StrategyChoice.read(who)).task()
     done = run(task)
     moves = [move for move in done.timeline.moves if move.happened]
     orders = [move for move in moves if namespace_of(move.bundle) == "shop/orders"]
@@ -107,7 +107,7 @@ def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_die
 
 
 def test_orders_are_evened_out_between_their_own_brokers() -> None:
-    done = make(Wish("namespaces", 1, Who.read("avg/fixed")), keep=True)
+    done = make(RunRequest("namespaces", 1, StrategyChoice.read("avg/fixed")), keep=True)
     assert done.timeline is not None
     own = [done.timeline.brokers.index(f"own-{number}:8080") for number in (1, 2)]
     first, last = done.timeline.lasting[0, own], done.timeline.lasting[-1, own]
@@ -130,7 +130,7 @@ def test_a_group_is_kept_apart_by_whoever_places(who: str) -> None:
         happenings=[{"minute": 4, "kind": "kill", "brokers": ["a"]}],
         start={"deal": "traffic", "shares": [1, 1, 1, 9]},
     )
-    task = Wish("namespaces", 1, Who.read(who)).task()
+    task = RunRequest("namespaces", 1, StrategyChoice.read(who)).task()
     done = run(replace(task, named=Named("group", "", told)))
     assert [move.destination for move in done.timeline.moves if move.kind == "placed"] == ["d:8080"]
     assert sorted(done.world.possession.owner[1:].tolist()) == [1, 2, 3]
@@ -161,6 +161,6 @@ def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says:
 
 
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:
-    assert make(Wish("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures is not None
+    assert make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures is not None
     with pytest.raises(SettingsError, match="leave none for"):
-        Wish("namespaces", 1, changes={"bundles": 8}).task()
+        RunRequest("namespaces", 1, changes={"bundles": 8}).task()

@@ -15,7 +15,7 @@ from sinks.recordings.recorder import check_use
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import Answer, Job, Loop
+    from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop
     from rebalancer.settings.load import Settings
 
 app = typer.Typer()
@@ -53,7 +53,7 @@ def backtest(
     A table has one line per run and cluster: how even the brokers were, and how much was moved for it. Large recordings are read many times
     faster after `rebalancer convert`.
     """
-    from rebalancer.analysis.backtest.run import Job
+    from rebalancer.analysis.backtest.run import BacktestJob
     from rebalancer.analysis.backtest.several import run_all
     from rebalancer.analysis.backtest.source import columnar
 
@@ -61,7 +61,7 @@ def backtest(
     wanted = options.settings(config, overrides)
     tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
     with columnar(recording, wanted.job.wire, console.progress) as path:
-        jobs = [Job(path, title, settings, loop) for title, settings in tries]
+        jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
     _show(recording, loop, jobs, answers, as_json)
     _check_rounds(recording, answers)
@@ -71,7 +71,7 @@ def backtest(
         raise typer.Exit(exits.IMBALANCED)
 
 
-def _whole(answer: Answer) -> Answer:
+def _whole(answer: BacktestResult) -> BacktestResult:
     return answer
 
 
@@ -100,7 +100,7 @@ def _tries(
     return tries
 
 
-def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[Answer], as_json: bool) -> None:
+def _show(recording: Path, loop: Loop, jobs: Sequence[BacktestJob], answers: Sequence[BacktestResult], as_json: bool) -> None:
     from rebalancer.analysis.report.figures import comparison
     from rebalancer.analysis.report.summary import Summary
 
@@ -123,14 +123,14 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[An
         print(f"{rejected} records could not be used; `rebalancer replay` says why")
 
 
-def _check_rounds(recording: Path, answers: Sequence[Answer]) -> None:
+def _check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
     """Raises SinkError where there is nothing to compare."""
     check_use(str(recording), answers[0].records, answers[0].rejected)
     if not any(line.rounds for answer in answers for line in answer.timelines):
         raise SinkError(f"{recording}: no round closed in its {answers[0].records} records; record for longer, some minutes at least.")
 
 
-def _as_json(job: Job, answer: Answer) -> dict[str, Any]:
+def _as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
     from rebalancer.analysis.report.summary import Summary
 
     return {
@@ -148,7 +148,7 @@ def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(move).items() if key in shown} for move in moves]
 
 
-def _write_html(html: Path, recording: Path, answers: Sequence[Answer]) -> None:
+def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
     from rebalancer.analysis.report.page import render, write_page
 
     runs = [line for answer in answers for line in answer.timelines]

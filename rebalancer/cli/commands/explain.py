@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.history import History, is_there, read_history, values_of, with_outcomes
+from rebalancer.analysis.explain.history import DecisionHistory, is_there, read_history, values_of, with_outcomes
 from rebalancer.analysis.explain.owners import owners_in
 from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
-from rebalancer.analysis.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
+from rebalancer.analysis.explain.subject import FORMS, LATEST, ExplainedSubject, Located, UnknownSubject, locate
 from rebalancer.cli import console, options
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -88,7 +88,7 @@ def _access(sources: _Sources, config: Path | None, overrides: list[str] | None)
     return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
 
 
-def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> History:
+def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
     """Outcomes are shown where there are any; only a source that was `named` for them has to be there."""
     history = read_history(str(sources.rounds), str(sources.commands), access)
     if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
@@ -108,7 +108,7 @@ def _owners(sources: _Sources, access: TopicAccess, cluster: str | None) -> dict
     return owners_in(values_of("telemetry", sources.telemetry, access), cluster)
 
 
-def _of_cluster(history: History, cluster: str | None) -> History:
+def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistory:
     if cluster is None:
         return history
     if cluster not in history.clusters:
@@ -123,7 +123,7 @@ def _lines(located: Located, last: int) -> list[str]:
     more = [f"epoch {older} has it too; --epoch N shows it"] if older else []
     if located.owner is None:
         return [*note, *explain(subject, located.history, last), *more]
-    about = explain(Subject("broker", located.owner), located.history, last)
+    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
     return [*note, f"bundle {subject.name}", f"  no round mentions it; it was on {located.owner} when that last reported", *about]
 
 
@@ -146,7 +146,7 @@ def _as_json(located: Located) -> dict[str, Any]:
     }
 
 
-def _mentions(done: Round, subject: Subject, history: History) -> bool:
+def _mentions(done: Round, subject: ExplainedSubject, history: DecisionHistory) -> bool:
     match subject.kind:
         case "round":
             return done.round == int(subject.name)
@@ -158,7 +158,7 @@ def _mentions(done: Round, subject: Subject, history: History) -> bool:
             return bool(bundle_lines(subject.name, done, history))
 
 
-def _is_about(command: Command, subject: Subject) -> bool:
+def _is_about(command: Command, subject: ExplainedSubject) -> bool:
     match subject.kind:
         case "round":
             return command.round == int(subject.name)

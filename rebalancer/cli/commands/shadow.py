@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.explain.history import History, read_history
+from rebalancer.analysis.explain.history import DecisionHistory, read_history
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.shadow.agreement import compare
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
@@ -79,7 +79,7 @@ class _Seen:
     watch: OwnershipWatch
     traffic: TrafficWatch
     moved: list[Moved]
-    history: History
+    history: DecisionHistory
 
 
 def _look(recording: str | None, settings: Settings) -> _Seen:
@@ -112,8 +112,8 @@ def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Place
     return [*found, *watch.rest()]
 
 
-def _decided(recording: str, settings: Settings) -> History:
+def _decided(recording: str, settings: Settings) -> DecisionHistory:
     rows = plain.decide(plain.of_recording(recording), settings.engine, settings.job.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     rounds = tuple(decode_round(row.value) for row in made.rounds)
-    return History(rounds, tuple(decode_command(row.value) for row in made.commands))
+    return DecisionHistory(rounds, tuple(decode_command(row.value) for row in made.commands))

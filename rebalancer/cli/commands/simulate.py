@@ -13,7 +13,7 @@ import typer
 
 from rebalancer.analysis.report.target import check_target
 from rebalancer.analysis.simulate import runs
-from rebalancer.analysis.simulate.run_requests import checked, wishes
+from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
 from rebalancer.cli.simulate import published_comparison, ratings, tables
 from rebalancer.simulation.scenarios import catalog
@@ -64,10 +64,14 @@ def simulate(
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios)
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
-    wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
-    checked([wish for wish in wished if wish.seed == first_seed])  # before the first run
-    with _progress(len(wished)) as advance:
-        made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance, lambda wish: html is not None and wish.seed == first_seed)
+    requests = run_requests(
+        names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ()
+    )
+    checked([request for request in requests if request.seed == first_seed])  # before the first run
+    with _progress(len(requests)) as advance:
+        made = runs.make_all(
+            requests, jobs or os.cpu_count() or 1, advance, lambda request: html is not None and request.seed == first_seed
+        )
     if compared:
         _show_published(made, as_json)
     else:

@@ -12,7 +12,7 @@ from rebalancer.analysis.report.target import check_target
 from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.tune.search import Cost, Found, Trial
+    from rebalancer.analysis.tune.search import Cost, SearchResult, Trial
     from rebalancer.settings.load import Settings
 
 app = typer.Typer()
@@ -46,7 +46,7 @@ def tune(
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
     current = options.settings(config, overrides, *named)
-    wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]
+    wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
     sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
     with columnar(recording, current.job.wire, console.progress) as path:
         split_ms = _split(path, training, recording)
@@ -77,10 +77,10 @@ def _split(path: Path, training: float, recording: Path) -> int:
     return begin + round(training * (end - begin))
 
 
-def sentence(found: Found) -> str:
+def sentence(found: SearchResult) -> str:
     """Whether there is something better than the current settings, how much, and on how much data."""
+    from rebalancer.analysis.report.figure_texts import duration, number, points
     from rebalancer.analysis.report.verdict import FEW_ROUNDS
-    from rebalancer.analysis.report.wording import duration, number, points
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
@@ -94,7 +94,7 @@ def sentence(found: Found) -> str:
     return f"Better than the current settings on {data} that the search did not see: {change}, with {best.title}.{doubt}"
 
 
-def _show(found: Found) -> None:
+def _show(found: SearchResult) -> None:
     heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
     ordered = [found.current, *found.front]
     rows = [[one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""] for one in ordered]
@@ -110,7 +110,7 @@ def _cells(cost: Cost | None) -> list[str]:
     return [f"{cost.spread:.1f}", f"{cost.moves:.1f}"] if known and cost is not None else ["–", "–"]
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: SearchResult) -> dict[str, Any]:
     front = [_trial(one) for one in found.front]
     best = None if found.best is None else _trial(found.best)
     return {
@@ -137,20 +137,20 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _write_html(html: Path, recording: Path, found: Found) -> None:
+def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
     from rebalancer.analysis.report.page import render, write_page
-    from rebalancer.analysis.report.verdict import FEW_ROUNDS, Step, Verdict
+    from rebalancer.analysis.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")
     detail = rest or "Both parts of the recording agree." if found.best is not None else rest
     if found.best is not None:
-        step = Step("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
+        step = NextStep("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
     else:
-        step = Step("Try more sets (--trials) or another strategy (--strategy).")
-    longer = Step("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
+        step = NextStep("Try more sets (--trials) or another strategy (--strategy).")
+    longer = NextStep("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
-    verdict = Verdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
+    verdict = ReportVerdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
     runs = [line for one in shown for line in one.lines]
     write_page(html, render(runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict))
     console.progress(f"written: {html}")

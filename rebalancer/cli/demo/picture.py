@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rebalancer.analysis.report.page import render, write_page
-from rebalancer.analysis.report.settings import told_settings
-from rebalancer.analysis.report.verdict import Step
+from rebalancer.analysis.report.settings import shown_settings
+from rebalancer.analysis.report.verdict import NextStep
 from rebalancer.cli.demo.plan import BUNDLES
 from rebalancer.cli.demo.result import Result
 from rebalancer.settings.load import Settings
@@ -40,7 +40,7 @@ def demo_timeline(result: Result, settings: Settings) -> Timeline:
         goal=result.goal.text,
         seed=result.plan.seed,
         interval_ms=engine.round.interval_ms,
-        settings=told_settings(settings),
+        settings=shown_settings(settings),
     )
     moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
     for step in result.steps:
@@ -62,8 +62,8 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
     return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}
 
 
-def _next() -> tuple[Step, ...]:
+def _next() -> tuple[NextStep, ...]:
     return (
-        Step("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
-        Step("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
+        NextStep("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
+        NextStep("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
     )

@@ -28,7 +28,6 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
-from strategies.shedding.registry import entry_of
 
 T = TypeVar("T")
 
@@ -117,7 +116,7 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
     """Do destinations pass the filters of the load manager that runs? Those of the other one find none."""
-    strategy = entry_of(engine.strategy)
+    strategy = engine.entry
     counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
     runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
     if runs and runs != [counted]:

@@ -47,7 +47,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
     """Every published figure of every card among the runs."""
     found: list[Compared] = []
     for (scenario, _), group in grouped(made).items():
-        card = catalog.load(group[0].wish.scenario).scenario
+        card = catalog.load(group[0].request.scenario).scenario
         found += [
             Compared(card.card or scenario, scenario, one, tuple(getattr(run.figures, one.figure) for run in group))
             for one in card.published

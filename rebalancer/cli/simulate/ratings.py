@@ -47,7 +47,7 @@ class Rated:
 def rated(made: Sequence[Made]) -> Rated | None:
     """None where fewer than two strategies ran in scenarios that say what they show."""
     shows: dict[Property, tuple[str, ...]] = {}
-    for name, path in {one.scenario: one.wish.scenario for one in made}.items():
+    for name, path in {one.scenario: one.request.scenario for one in made}.items():
         for rating in catalog.load(path).scenario.rates:
             shows[rating] = (*shows.get(rating, ()), name)
     groups = grouped(made)

@@ -35,7 +35,7 @@ TOO_LARGE = "{}: its largest bundle carries {} times a broker's fair share; no m
 
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
-    """By scenario and strategy, in the order of the wishes."""
+    """By scenario and strategy, in the order of the requests."""
     groups: dict[tuple[str, str], list[Made]] = {}
     for one in made:
         groups.setdefault((one.scenario, one.label), []).append(one)
@@ -70,7 +70,7 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
             {
                 "scenario": one.scenario,
                 "strategy": one.label,
-                "seed": one.wish.seed,
+                "seed": one.request.seed,
                 "figures": one.figures.known(),
                 "never": sorted(name for name, value in asdict(one.figures).items() if value == inf),
                 "backlog_messages": one.backlog,

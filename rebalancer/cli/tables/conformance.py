@@ -16,7 +16,7 @@ from strategies.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseResult:
     """How a case went. `differences` are those of its first round that differs: what follows from a difference says nothing new."""
 
     case: str
@@ -54,11 +54,11 @@ def list_suites(*, as_json: bool = False) -> int:
     return exits.OK
 
 
-def compare(case: Case) -> Verdict:
+def compare(case: Case) -> CaseResult:
     """Plays one case and compares round by round, up to the first that differs."""
     envelope = case.envelope
     rounds, found = _play(case, suite_of(case))
-    return Verdict(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
+    return CaseResult(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
 
 
 def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
@@ -72,7 +72,7 @@ def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
     return number, []
 
 
-def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
+def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
     results = Counter(verdict.result for verdict in verdicts)
     body: dict[str, Any] = {
         "file": str(file),
@@ -91,7 +91,7 @@ def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference
     return body
 
 
-def _list(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _list(verdicts: Sequence[CaseResult]) -> Iterator[str]:
     for verdict in verdicts:
         rounds = "1 round" if verdict.rounds == 1 else f"{verdict.rounds} rounds"
         yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {rounds})"
@@ -104,7 +104,7 @@ def _readable(shown: Sequence[Difference]) -> Iterator[str]:
         yield f"  got      {difference.got}"
 
 
-def _summary(file: Path, verdicts: Sequence[Verdict]) -> str:
+def _summary(file: Path, verdicts: Sequence[CaseResult]) -> str:
     results = Counter(verdict.result for verdict in verdicts)
     hint = " (--first 5 shows where)" if results["different"] else ""
     return f"{file}: {results['identical']} of {len(verdicts)} cases identical, {results['different']} different{hint}"

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from rebalancer.analysis.explain.sentences import formatted
-from rebalancer.analysis.shadow.agreement import Agreement, Pair
+from rebalancer.analysis.shadow.agreement import Agreement, MovePair
 from rebalancer.analysis.shadow.people import Wanderer
 from rebalancer.cli import console
 
@@ -84,7 +84,7 @@ def as_json(agreement: Agreement, wanderers: Sequence[Wanderer] = ()) -> dict[st
     }
 
 
-def _fields(pair: Pair) -> dict[str, Any]:
+def _fields(pair: MovePair) -> dict[str, Any]:
     moved, wanted = pair.moved, pair.wanted
     return {
         "cluster": pair.cluster,
@@ -109,7 +109,7 @@ def _fields(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _moves(pair: Pair) -> str:
+def _moves(pair: MovePair) -> str:
     lines = []
     if pair.moved is not None:
         lines.append(f"Pulsar: {pair.moved.source} → {pair.moved.destination}")
@@ -118,7 +118,7 @@ def _moves(pair: Pair) -> str:
     return "\n".join(lines)
 
 
-def _lag(pair: Pair) -> str:
+def _lag(pair: MovePair) -> str:
     return "" if pair.lag_ms is None else f"{pair.lag_ms / 1000:+.0f} s"
 
 

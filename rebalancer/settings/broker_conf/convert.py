@@ -15,6 +15,7 @@ from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment
 from strategies.errors import SettingsError
+from strategies.shedding.registry import EXTENSIBLE
 
 _EXTENSIBLE = "ExtensibleLoadManagerImpl"
 _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
@@ -106,16 +107,11 @@ def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value
     if name == LOAD_MANAGER:
         return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
     if name == SHEDDING and str(values.get(LOAD_MANAGER, "")).endswith(_EXTENSIBLE):
-        value = value if "TransferShedder" in str(value) else _transfer(class_names(name))
+        value = value if EXTENSIBLE.java_class in str(value) else EXTENSIBLE.pulsar_class
     names = class_names(name)
     if names and value not in names:
         return _Answer(None, by, line, f"{value} is not known here; there are {', '.join(names)}")
     return _Answer(names[str(value)] if names else value, by, line)
-
-
-def _transfer(names: Mapping[str, str]) -> str:
-    """The extensible load manager takes TransferShedder for every strategy that is not its own."""
-    return next((known for known in names if known.endswith(".TransferShedder")), "TransferShedder")
 
 
 def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[Assignment]:

@@ -1,4 +1,4 @@
-"""Every figure of a run, as section 3 of the published results names them."""
+"""Every figure of a run: how soon and how well it was balanced, what moved for it, and how good that was beside the best possible."""
 
 from __future__ import annotations
 

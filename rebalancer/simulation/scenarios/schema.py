@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
+from strategies.shedding.registry import DEFAULT
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -215,7 +216,7 @@ class Happening(Form):
 class Strategy(Form):
     """Who decides, unless the command line names others."""
 
-    name: str = "avg"
+    name: str = DEFAULT
     mode: Literal["fixed", "parity"] = "fixed"
     placement: str = "auto"
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
+from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
 from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel
 from rebalancer.simulation.telemetry import collection_pass, to_json
@@ -91,9 +91,9 @@ def plain(lines: list[bytes], settings: EngineSettings) -> list[OutputRow]:
     return [row for row in rows if row.kind != "rejected"]
 
 
-def folded(path: Path, settings: EngineSettings, leap: bool) -> tuple[list[OutputRow], int, OpenLoop]:
+def folded(path: Path, settings: EngineSettings, leap: bool) -> tuple[list[OutputRow], int, ColumnarFold]:
     """Rows, and how many rounds were passed over."""
-    loop, rows, passed = OpenLoop(settings, leap=leap), list[OutputRow](), 0
+    loop, rows, passed = ColumnarFold(settings, leap=leap), list[OutputRow](), 0
     for happened in loop.fold(read_blocks(path)):
         if isinstance(happened, Quiet):
             passed += len(happened.times_ms)

@@ -6,7 +6,7 @@ from copy import deepcopy
 from itertools import count
 from random import Random
 
-from streaming.state.journal import Entry, Journal
+from streaming.state.compacted_log import CompactedLog, LogEntry
 
 
 def weigh(_: int) -> int:
@@ -17,7 +17,7 @@ class Kept:
     """Entries as Spark would keep them, and the journal that writes them."""
 
     def __init__(self, entry_weight: int = 1_000) -> None:
-        self.entries: dict[int, Entry[int]] = {}
+        self.entries: dict[int, LogEntry[int]] = {}
         self.written = 0
         numbers = count()
         # Copies of a function are the function: whoever strays from here does not take numbers that are taken.
@@ -33,13 +33,13 @@ class Kept:
             del self.entries[number]
         assert self.journal.entries == sorted(self.entries)
 
-    def read_again(self) -> Journal[int]:
+    def read_again(self) -> CompactedLog[int]:
         journal = self._empty()
         assert journal.follow(self.journal.entries, self.entries.__getitem__)
         return journal
 
-    def _empty(self) -> Journal[int]:
-        return Journal(weigh, self._entry_weight, self._new_entry)
+    def _empty(self) -> CompactedLog[int]:
+        return CompactedLog(weigh, self._entry_weight, self._new_entry)
 
 
 def test_what_one_batch_has_changed_is_one_entry() -> None:
@@ -109,11 +109,11 @@ def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up
 # What another journal has written since
 
 
-def follow(behind: Journal[int], kept: Kept) -> tuple[bool, list[int]]:
+def follow(behind: CompactedLog[int], kept: Kept) -> tuple[bool, list[int]]:
     """Whether it could, and which entries it had to read."""
     read: list[int] = []
 
-    def entry(number: int) -> Entry[int]:
+    def entry(number: int) -> LogEntry[int]:
         read.append(number)
         return kept.entries[number]
 

@@ -1,6 +1,6 @@
-"""Which of many rounds decide nothing: found on whole columns where a rule allows it, else by asking the strategy itself.
+"""Which of many rounds decide nothing: found on whole columns where a strategy states how, else by running the strategy itself.
 
-A strategy is asked without the tables of bundles, which take nearly all of the time to make. As a decision names a bundle, and tables are
+A strategy is run without the tables of bundles, which take nearly all of the time to make. As a decision names a bundle, and tables are
 the only place where their names are, a round that reads no table decides nothing.
 """
 
@@ -13,24 +13,20 @@ import numpy as np
 from sinks.recordings.columnar_reading import figures_of
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 from strategies.engine import EngineSettings, placement_of, rules_of
-from strategies.model import BrokerMemory, Memory, Skip
-from strategies.round import judge
+from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.placement.registry import PLACERS
+from strategies.round import judge_cluster
 from strategies.round_input import RoundInput
-from strategies.shedding.quiet import quiet_rounds
-from strategies.shedding.registry import shedder
 from strategies.state import ClusterState
 from strategies.store import BrokerState
 from strategies.usage import usages_of
 
-#: Placements whose memory does not change in a round that places nothing.
-_NO_MEMORY = ("least_long_term_rate", "avg", "none")
 #: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
 _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
-_NOTHING = BrokerMemory()
 
 
 @dataclass(frozen=True)
-class Standing:
+class RoundState:
     """A cluster right after a round, nothing under way. `brokers`: by name, as they were; `sampled_…`: the newest sample of each."""
 
     cluster: str
@@ -53,8 +49,8 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Found:
-    """So many rounds from the first on decide nothing; usage float64[rounds, brokers], why (if asked), and what is remembered then."""
+class QuietRounds:
+    """`count` rounds from the first on decide nothing; usage float64[rounds, brokers], skips (if the strategy ran), memory after them."""
 
     count: int
     usage: Floats
@@ -66,35 +62,36 @@ class _TableWanted(Exception):
     """The strategy looks into a table, which is not there."""
 
 
-class Asking:
-    """Holds settings only."""
+class QuietRoundFinder:
+    """Finds the rounds of a cluster that decide nothing; holds settings only."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        """Raises SettingsError for settings nobody knows."""
+        """Raises SettingsError for settings that do not fit."""
         self._settings, self._rules = settings, rules_of(settings)
-        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
-        on_columns = settings.mode == "fixed" and placement_of(settings)[0] in _NO_MEMORY
-        self._on_columns = quiet_rounds(self._shedder) if on_columns else None
+        self._shedder, placement = settings.shedder(), PLACERS.get(placement_of(settings)[0])
+        on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
+        quiet = settings.entry.quiet if on_columns else None
+        self._screen = quiet(settings.chosen) if quiet is not None else None
         advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
         #: A broker above this gets advice about its hottest bundle, which only the engine can give.
         self._advised = advised
         #: Splits look into every table, and columns know nothing of brokers that are left out.
         self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
 
-    def quiet(self, before: Standing, rounds: Rounds) -> Found:
+    def find(self, before: RoundState, rounds: Rounds) -> QuietRounds:
         """How many of the rounds, from the first on, decide nothing."""
         usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
-        if self._on_columns is None:
-            return self._asked(before, rounds, usage[:count])
+        if self._screen is None:
+            return self._by_running(before, rounds, usage[:count])
         names = [one.broker for one in before.brokers]
-        count, memory = self._on_columns(names, usage[:count], rounds.fresh[:count], before.memory)
-        return Found(count, usage[:count], ((),) * count, memory)
+        count, memory = self._screen(names, usage[:count], rounds.fresh[:count], before.memory)
+        return QuietRounds(count, usage[:count], ((),) * count, memory)
 
-    def _asked(self, before: Standing, rounds: Rounds, usage: Floats) -> Found:
-        standing, skips = _States(before), list[tuple[Skip, ...]]()
+    def _by_running(self, before: RoundState, rounds: Rounds, usage: Floats) -> QuietRounds:
+        states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
-            brokers = standing.after(rounds, number)
+            brokers = states.after(rounds, number)
             given = RoundInput(
                 cluster=before.cluster,
                 number=before.round + number + 1,
@@ -106,23 +103,23 @@ class Asking:
                 cooling=before.state.cooling,
                 in_flight={},
                 gained={},
-                memory=standing.memory.cluster,
+                memory=states.memory.cluster,
                 policies=before.state.policies,
             )
             try:
-                shedding = judge(given, self._shedder, self._rules).shedding
+                shedding = judge_cluster(given, self._shedder, self._rules).shedding
             except _TableWanted:
                 break
             assert not shedding.decisions
-            standing.memory = Memory(shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={}))
+            states.memory = Memory(shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={}))
             skips.append(shedding.skips)
-        return Found(len(skips), usage[: len(skips)], tuple(skips), standing.memory)
+        return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
 
 
 class _States:
     """The brokers round by round, in order of first appearance, with no more of them than a round looks at without a table."""
 
-    def __init__(self, before: Standing) -> None:
+    def __init__(self, before: RoundState) -> None:
         self.memory = before.memory
         self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
         self._round = before.round
@@ -147,7 +144,7 @@ class _States:
                 "",
                 "",
                 figures[column],
-                remembered.get(one.broker, _NOTHING),
+                remembered.get(one.broker, NO_MEMORY),
             )
             for column, one in self._brokers
         )

@@ -2,7 +2,7 @@
 
 Rounds in a row that change nothing but figures, and in which the strategy certainly decides nothing, are passed over together; the state
 they leave is made when the first other round needs it. That is the state the engine would have come to, bit for bit
-(tests/unit/test_backtest_open_loop.py).
+(tests/unit/test_columnar_fold.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from rebalancer.analysis.backtest.asking import Asking, Rounds, Standing
+from rebalancer.analysis.backtest.quiet_rounds import QuietRoundFinder, Rounds, RoundState
 from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
@@ -23,10 +23,9 @@ from strategies.averages.in_bulk import BulkAverages
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.clock import Clock
 from strategies.engine import Engine, EngineSettings
-from strategies.model import BrokerMemory, Event, Figures, Memory, Skip
+from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
 
-_NOTHING = BrokerMemory()
 #: Rounds that are looked at together at most.
 _FURTHEST = 4096
 
@@ -56,15 +55,15 @@ class _Passed:
     first_round: int
 
 
-class OpenLoop:
+class ColumnarFold:
     """Folds blocks of any number of clusters; holds their state. Raises SettingsError for settings nobody knows."""
 
     def __init__(self, settings: EngineSettings, *, leap: bool = True) -> None:
         """`leap`: pass over quiet rounds together; without it, every record goes through the engine, which decides the same."""
         self._settings, self._engine = settings, Engine(settings)
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
-        asking = Asking(settings)
-        self._asking = asking if leap and asking.possible else None
+        finder = QuietRoundFinder(settings)
+        self._finder = finder if leap and finder.possible else None
         self._ahead: _Ahead | None = None
         #: How many rounds are looked at together: more after quiet ones, so that little is looked at in vain.
         self._reach = 1
@@ -76,7 +75,7 @@ class OpenLoop:
         for block in blocks:
             row = 0
             while row < len(block):
-                passed = self._pass_over(block, row) if self._asking is not None else None
+                passed = self._pass_over(block, row) if self._finder is not None else None
                 if passed is not None:
                     row, quiet = passed
                     self.folded = row
@@ -106,13 +105,13 @@ class OpenLoop:
         if self._ahead is None:
             ((cluster, store),) = self._stores.items()
             self._ahead = _Ahead.start(cluster, store)
-        if self._ahead is None or self._asking is None:
+        if self._ahead is None or self._finder is None:
             return None
         regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
         if regular is None:
             return None
         rounds = Rounds(regular.now_ms, block.ts[regular.rows], np.asarray(block.figures[regular.rows]), regular.fresh)
-        found = self._asking.quiet(self._ahead.standing, rounds)
+        found = self._finder.find(self._ahead.round_state, rounds)
         self._reach = min(2 * self._reach, _FURTHEST) if found.count == len(regular) else 1
         if not found.count:
             return None
@@ -138,7 +137,7 @@ class _Ahead:
     """How far the passed rounds have come, beside a store that still stands where they began."""
 
     known: Known
-    standing: Standing
+    round_state: RoundState
     passed: tuple[_Passed, ...] = ()
     averages: BulkAverages | None = None
     newest: tuple[Figures, ...] = ()
@@ -166,15 +165,15 @@ class _Ahead:
             np.array([one.reported_at_ms for one in brokers]),
             np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
         )
-        memory = Memory({one.broker: one.memory for one in brokers if one.memory != _NOTHING}, state.memory)
+        memory = Memory({one.broker: one.memory for one in brokers if one.memory != NO_MEMORY}, state.memory)
         sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
-        return cls(known, Standing(cluster, state, brokers, memory, state.round, *sampled))
+        return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
 
     def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _Ahead:
         """After `count` of the regular rounds of a block."""
         rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
-        old = self.standing
+        old = self.round_state
         sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
         sampled_round = np.where(last < 0, old.sampled_round, old.round + 1 + last)
         known = replace(
@@ -195,7 +194,7 @@ class _Ahead:
         return replace(
             self,
             known=known,
-            standing=replace(old, memory=memory, round=old.round + count, sampled_at=sampled_at, sampled_round=sampled_round),
+            round_state=replace(old, memory=memory, round=old.round + count, sampled_at=sampled_at, sampled_round=sampled_round),
             passed=(*self.passed, part),
             newest=newest,
             counts=counts,
@@ -211,11 +210,11 @@ class _Ahead:
         return replace(self, averages=averages, passed=())
 
     def _histories(self, store: InMemoryStore) -> list[BundleHistory]:
-        return [unpack_history(table) for one in self.standing.brokers if (table := store.get_table(one.broker)) is not None]
+        return [unpack_history(table) for one in self.round_state.brokers if (table := store.get_table(one.broker)) is not None]
 
     def write(self, store: InMemoryStore) -> None:
         """Brings the store to where the passed rounds ended."""
-        standing, averages = self.standing, self.absorbed(store).averages
+        round_state, averages = self.round_state, self.absorbed(store).averages
         if averages is None:
             return
         histories = self._histories(store)
@@ -224,7 +223,7 @@ class _Ahead:
             counts_of(text) if text else (history.newest.topics, history.newest.sessions)
             for text, history in zip(self.counts, histories, strict=True)
         ]
-        for column, (one, history) in enumerate(zip(standing.brokers, averages.histories(names, counts), strict=True)):
+        for column, (one, history) in enumerate(zip(round_state.brokers, averages.histories(names, counts), strict=True)):
             store.put_table(one.broker, history.pack())
             digest = f"{int(self.known.digests[column]):016x}"
             at = int(self.known.reported_at[column])
@@ -232,29 +231,29 @@ class _Ahead:
                 replace(
                     one,
                     reported_at_ms=at,
-                    reported_round=standing.round,
+                    reported_round=round_state.round,
                     bundles_at_ms=at,
-                    sampled_at_ms=int(standing.sampled_at[column]),
-                    sampled_round=int(standing.sampled_round[column]),
+                    sampled_at_ms=int(round_state.sampled_at[column]),
+                    sampled_round=int(round_state.sampled_round[column]),
                     digest=digest,
                     bundles_digest=digest,
                     figures=self.newest[column],
-                    memory=standing.memory.brokers.get(one.broker, _NOTHING),
+                    memory=round_state.memory.brokers.get(one.broker, NO_MEMORY),
                     table=history.summary(),
                 )
             )
         known = self.known
         store.put_cluster(
             replace(
-                standing.state,
+                round_state.state,
                 clock=Clock(known.now_ms),
-                round=standing.round,
+                round=round_state.round,
                 round_at_ms=known.now_ms,
                 sweep_at_ms=known.sweep_at_ms,
                 missing={},
                 live=len(known.names),
                 reported=0,
-                memory=standing.memory.cluster,
+                memory=round_state.memory.cluster,
             )
         )
 

@@ -13,10 +13,10 @@ V = TypeVar("V")
 #: Items of which newer ones exist may lie around until they are as many as the newest ones, and this many more.
 _SLACK = 64
 
-Entry = Mapping[str, V | None]
+LogEntry = Mapping[str, V | None]
 
 
-class Journal(Generic[V]):
+class CompactedLog(Generic[V]):
     """Names and their newest values. An entry holds names and values; a value of None says that the name is gone."""
 
     def __init__(self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]) -> None:
@@ -38,10 +38,10 @@ class Journal(Generic[V]):
         """The newest value of every name that is not gone."""
         return self._values
 
-    def follow(self, entries: Sequence[int], read: Callable[[int], Entry[V]]) -> bool:
-        """Takes in what another journal, once equal to this one, has written since; `entries`: those that it keeps, oldest first.
+    def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
+        """Takes in what another log, once equal to this one, has written since; `entries`: those that it keeps, oldest first.
 
-        Whatever is not known is read. False when this journal is not what the other one was earlier: nothing in it counts then.
+        Whatever is not known is read. False when this log is not what the other one was earlier: nothing in it counts then.
         """
         kept = set(entries)
         known = [number for number in self._items if number in kept]
@@ -55,13 +55,13 @@ class Journal(Generic[V]):
             self._drop(number)
         return True
 
-    def _take(self, number: int, entry: Entry[V]) -> None:
+    def _take(self, number: int, entry: LogEntry[V]) -> None:
         self._items[number] = len(entry)
         self._newest[number] = {}
         for name, value in entry.items():
             self._note(name, value, number)
 
-    def write(self, changed: Entry[V]) -> tuple[dict[int, Entry[V]], list[int]]:
+    def write(self, changed: LogEntry[V]) -> tuple[dict[int, LogEntry[V]], list[int]]:
         """Takes in what has changed: entries to be written under their numbers, and numbers of those to be deleted."""
         before = list(self._items)
         fresh = self._append({name: value for name, value in changed.items() if value is not None or name in self._where})
@@ -71,8 +71,8 @@ class Journal(Generic[V]):
             number for number in before if number not in self._items
         ]
 
-    def _append(self, items: Entry[V]) -> dict[int, Entry[V]]:
-        fresh: dict[int, Entry[V]] = {self._new_entry(): entry for entry in self._cut(items)}
+    def _append(self, items: LogEntry[V]) -> dict[int, LogEntry[V]]:
+        fresh: dict[int, LogEntry[V]] = {self._new_entry(): entry for entry in self._cut(items)}
         for number, entry in fresh.items():
             self._take(number, entry)
         return fresh
@@ -88,7 +88,7 @@ class Journal(Generic[V]):
         else:
             self._values[name] = value
 
-    def _cut(self, items: Entry[V]) -> Iterator[dict[str, V | None]]:
+    def _cut(self, items: LogEntry[V]) -> Iterator[dict[str, V | None]]:
         some: dict[str, V | None] = {}
         weight = 0
         for name, value in items.items():
