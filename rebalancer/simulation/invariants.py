@@ -16,7 +16,7 @@ _MIB = 1024.0 * 1024.0
 
 
 @dataclass(slots=True)
-class Promises:
+class Invariants:
     """Watches one cluster's events. `limits`: what rounds may move; `broken`: what was promised and did not hold, in order.
 
     `reports` = `taken` + `refused` when every report is accounted for: its figures are in the state, or it is a rejected row.
