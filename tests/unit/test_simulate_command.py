@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rebalancer.analysis.simulate.published_comparison import percentile
 from rebalancer.cli.main import app
-from rebalancer.cli.simulate.published_comparison import percentile
 from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
 
