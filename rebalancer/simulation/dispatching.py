@@ -13,13 +13,13 @@ from math import ceil, fsum, inf
 import numpy as np
 
 from rebalancer.simulation.demand import Demand, Part
+from rebalancer.simulation.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
+from rebalancer.simulation.dispatch_limits.reading import RETRY_MS
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from rebalancer.simulation.fleet import Fleet, rate_of
 from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
-from strategies.dispatch_limits.reading import RETRY_MS
-from strategies.dispatch_limits.token_bucket import SECOND_NS
 
 #: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
 LOOK_NS = (RETRY_MS + 1) * 1_000_000

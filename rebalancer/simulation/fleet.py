@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Brokers, Machine, Rate, Scenario
 from strategies.bundles.bundle_loads import Floats
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
 from strategies.model import Figures, Resource, Traffic
 
 MIB = 1024.0 * 1024.0

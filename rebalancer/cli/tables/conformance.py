@@ -11,7 +11,7 @@ from typing import Any
 from rebalancer.cli import console, exits
 from rebalancer.conformance.comparing import Difference
 from rebalancer.conformance.playing import Verdict, compare
-from rebalancer.conformance.suites import SUITES
+from rebalancer.conformance.suites import NOT_LIVE, SUITES
 from rebalancer.conformance.vectors import read_cases
 
 
@@ -31,15 +31,22 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
 
 
 def list_suites(*, as_json: bool = False) -> int:
-    """Prints every suite with the classes of Pulsar that it asks, and answers the exit code 0."""
+    """Prints every suite with the classes of Pulsar that it asks and those that the live round uses, and answers the exit code 0."""
     suites: dict[str, list[str]] = {}
+    live: dict[str, list[str]] = {}
     for suite, strategy in SUITES:
         suites.setdefault(suite, []).append(strategy)
+        live.setdefault(suite, []).extend([] if (suite, strategy) in NOT_LIVE else [strategy])
     if as_json:
-        console.print_json("conformance-suites", 1, {"suites": suites})
+        console.print_json("conformance-suites", 1, {"suites": suites, "live": live})
     else:
-        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
+        rows = [(name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()]
+        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows))
     return exits.OK
+
+
+def _of_live_round(live: Sequence[str], known: Sequence[str]) -> str:
+    return "all" if live == known else ", ".join(live) or "none"
 
 
 def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
 from strategies.settings import Mode, Setting
 
 #: Which limits a dispatcher passes, in this order. A replicator passes only its own.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 
-from strategies.dispatch_limits.levels import Allowance, DispatchSettings, Limits, allowed
-from strategies.dispatch_limits.rates import Scope
+from rebalancer.simulation.dispatch_limits.levels import Allowance, DispatchSettings, Limits, allowed
+from rebalancer.simulation.dispatch_limits.rates import Scope
 
 #: A throttled dispatcher looks again after this long, whatever the limits say.
 RETRY_MS = 1000
