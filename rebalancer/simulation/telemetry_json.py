@@ -7,13 +7,13 @@ the same.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
-
-import numpy as np
 
 from rebalancer.simulation.clock import PERIOD_MS
 from rebalancer.simulation.closed_loop import PolledCluster
-from strategies.model import BundleStats, Figures, LoadReport, Outcome, OutcomeReport, Resource, Sweep, TelemetryRecord
+from strategies.model import BundleStats, Figures, LoadReport, OutcomeReport, Sweep, TelemetryRecord
+from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 VERSION = "4.2.4"
@@ -38,7 +38,7 @@ class TelemetryWriter:
                 head = _envelope("load-report", record.cluster, record.broker, record.ts)
                 return head | {"report": self._report(record, figures, bundles)}
             case OutcomeReport():
-                return _envelope("outcome", record.cluster, None, record.ts) | {"report": outcome_fields(record.outcome)}
+                return _envelope("outcome", record.cluster, None, record.ts) | {"report": {"v": 1, **asdict(record.outcome)}}
             case Sweep():
                 done = {"sweep": record.sweep, "brokers": list(record.brokers), "missing": dict(record.missing)}
                 return {"v": 1, "kind": "sweep", "cluster": record.cluster, "ts": record.ts} | done
@@ -75,7 +75,7 @@ class TelemetryWriter:
             "advertisedListeners": {},
             "loadManagerClassName": MANAGER,
             "startTimestamp": self._cluster.start_ms,
-            "maxResourceUsage": _max_usage(figures),
+            "maxResourceUsage": unweighted_usage(figures),
             "loadReportType": "LocalBrokerData",
         }
 
@@ -86,35 +86,18 @@ class TelemetryWriter:
         return [name for name in names if name not in before], sorted(before - now, key=self._cluster.world.names.index)
 
 
-def outcome_fields(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as on the OUTCOMES topic."""
-    return {
-        "v": 1,
-        "command_id": outcome.command_id,
-        "cluster": outcome.cluster,
-        "bundle": outcome.bundle,
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "owner_before": outcome.owner_before,
-        "owner_after": outcome.owner_after,
-        "took_ms": outcome.took_ms,
-        "ts": outcome.ts,
-    }
-
-
 def _envelope(kind: str, cluster: str, broker: str | None, ts: int) -> dict[str, Any]:
     return {"v": 1, "kind": kind, "cluster": cluster, "broker": broker, "ts": ts}
 
 
 def _resources(figures: Figures) -> dict[str, dict[str, float]]:
-    named = {
-        "cpu": figures.cpu,
-        "memory": figures.memory,
-        "directMemory": figures.direct_memory,
-        "bandwidthIn": figures.bandwidth_in,
-        "bandwidthOut": figures.bandwidth_out,
+    return {
+        "cpu": asdict(figures.cpu),
+        "memory": asdict(figures.memory),
+        "directMemory": asdict(figures.direct_memory),
+        "bandwidthIn": asdict(figures.bandwidth_in),
+        "bandwidthOut": asdict(figures.bandwidth_out),
     }
-    return {name: {"usage": resource.usage, "limit": resource.limit} for name, resource in named.items()}
 
 
 def _stats(traffic: list[float], consumers: int, producers: int, topics: int) -> dict[str, float | int]:
@@ -129,14 +112,3 @@ def _stats(traffic: list[float], consumers: int, producers: int, topics: int) ->
         "topics": topics,
         "cacheSize": int(throughput_in * CACHE_SECONDS),
     }
-
-
-def _max_usage(figures: Figures) -> float:
-    """Pulsar's own figure: unweighted, in 32-bit floats."""
-    return float(max(_percent(part) for part in (figures.cpu, figures.direct_memory, figures.bandwidth_in, figures.bandwidth_out)))
-
-
-def _percent(resource: Resource) -> np.float32:
-    if resource.limit <= 0:
-        return np.float32(0)
-    return np.float32(np.float32(resource.usage) / np.float32(resource.limit) * np.float32(100) / np.float32(100))
