@@ -13,11 +13,11 @@ import numpy as np
 
 from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clock import PERIOD_S, START_MS
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.executor_model import ExecutorModel
 from rebalancer.simulation.invariants import Invariants
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.drawn import drawn_world
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 from strategies.engine import Engine, EngineSettings

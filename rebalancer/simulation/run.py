@@ -12,12 +12,12 @@ import numpy as np
 from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from rebalancer.simulation.closed_loop import Answer, EngineDecider, outcome_reports
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.executor_model import Done, ExecutorModel, Placed
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.metrics.figures import Figures, Truth, Yardstick, figures_of
 from rebalancer.simulation.report_trigger import ReportTrigger
 from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.drawn import drawn_world
 from rebalancer.simulation.scenarios.schema import Happening, Scenario
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
 from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.skewed import MACHINE
 from rebalancer.simulation.noise import Wobble
-from rebalancer.simulation.scenarios.skewed import MACHINE
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rebalancer.simulation.closed_loop import outcome_reports
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode_command, decode_round
 from strategies.model import Command, Outcome, Round

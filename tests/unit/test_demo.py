@@ -21,7 +21,7 @@ from rebalancer.cli.demo.screen import Screen
 from rebalancer.cli.main import app
 from rebalancer.settings.load import load
 from rebalancer.simulation.closed_loop import EngineDecider, Step, closed_loop
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.engine import EngineSettings

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.skewed import SKEW, skewed_cluster
 from rebalancer.simulation.leader import LongTermRates
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
-from rebalancer.simulation.scenarios.skewed import SKEW, skewed_cluster
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from strategies.model import Figures, LoadReport
 from strategies.usage import percent

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.drawn import drawn_world
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Floats

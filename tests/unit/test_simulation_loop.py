@@ -9,8 +9,8 @@ import pytest
 
 from rebalancer.simulation.clock import START_MS
 from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, answer_of, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.executor_model import REACTION_S
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError
 from strategies.model import Command, Expected, LoadReport

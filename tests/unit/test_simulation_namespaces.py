@@ -11,9 +11,9 @@ import pytest
 
 from rebalancer.analysis.simulate.run_requests import Who, Wish
 from rebalancer.analysis.simulate.runs import make
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.run import run
 from rebalancer.simulation.scenarios.catalog import Named
-from rebalancer.simulation.scenarios.drawn import drawn_world
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 from strategies.errors import SettingsError

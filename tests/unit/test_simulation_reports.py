@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rebalancer.simulation.closed_loop import outcome_reports
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
 from sinks.wire.limits import WireLimits

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import EngineSettings

@@ -11,7 +11,7 @@ from rebalancer.analysis.report.verdict import Step
 from rebalancer.cli.demo.plan import BUNDLES
 from rebalancer.cli.demo.result import Result
 from rebalancer.settings.load import Settings
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import placement_of

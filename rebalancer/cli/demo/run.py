@@ -14,7 +14,7 @@ from rebalancer.cli.demo.deciders import open_decider
 from rebalancer.cli.demo.plan import BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, is_settled
 from rebalancer.simulation.closed_loop import Step, closed_loop
-from rebalancer.simulation.scenarios.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.drawn import bundle_names
+from rebalancer.simulation.clusters.initial_owners import largest_first
 from rebalancer.simulation.demand import steady_demand
 from rebalancer.simulation.fleet import FULL, fleet_from
-from rebalancer.simulation.initial_owners import largest_first
 from rebalancer.simulation.noise import Stream, Wobble
 from rebalancer.simulation.ownership import Ownership
-from rebalancer.simulation.scenarios.drawn import bundle_names
 from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.world import Layout, World
 from strategies.bundles.bundle_loads import Floats
