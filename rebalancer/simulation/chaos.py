@@ -1,7 +1,7 @@
 """Random rounds in which everything goes wrong.
 
 Brokers join, leave and die, load goes up to 120 %, half the time one bundle is hot; reports are lost, late, repeated and out of order;
-commands are lost, carried out twice, or carried out late; what became of them is lost or told late. Everything follows from the seed.
+commands are lost, carried out twice, or carried out late; outcomes are lost or late. Everything follows from the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strategies.model import Command, LoadReport, OutcomeReport, Sweep, Telemetr
 from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
-#: Chances per round: somebody comes or goes, load steps, the hot bundle appears or vanishes.
+#: Chances per round: a broker comes or goes, load steps, the hot bundle appears or vanishes.
 _MEMBERS, _STEP, _HOT = 0.03, 0.02, 0.01
 #: Chances per report, per command, and per outcome; what is late is so by up to that many rounds, some commands until they have expired.
 _LOST, _LATE, _TWICE, _LATE_ROUNDS, _SLOW_ROUNDS = 0.03, 0.03, 0.03, 3, 7
@@ -52,9 +52,9 @@ class Chaos:
 
 
 def chaos(seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None) -> Chaos:
-    """So many random rounds of one cluster. Never raises: what must hold and does not is told in `broken`.
+    """Random rounds of one cluster. Never raises: `broken` lists what must hold and did not.
 
-    `promised`: the limits that must be kept, those of the settings unless told otherwise.
+    `promised`: the limits that must be kept, those of the settings unless given.
     """
     return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(rounds)
 
@@ -143,7 +143,7 @@ class _Chaos:
         )
 
     def _fold(self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]) -> list[Command]:
-        """The commands of a record, if it closes a round; every promise is looked at on the way."""
+        """The commands of a record, if it closes a round; every invariant is checked on the way."""
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
             self.invariants.report(record, events, store)
@@ -204,9 +204,9 @@ class _Chaos:
             self._moved += traffic[outcome.bundle] if applied else 0.0
             self._count("command expired", int(outcome.status == "expired"))
             self.invariants.finished(outcome.bundle)
-            told = OutcomeReport(_CLUSTER, outcome.ts, outcome)
-            copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, told)
-            self._waiting += [(number + 1, told)] * copies
+            record = OutcomeReport(_CLUSTER, outcome.ts, outcome)
+            copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, record)
+            self._waiting += [(number + 1, record)] * copies
 
     def _change_members(self, world: World, executor: ExecutorModel, chance: Stream, now_s: float) -> None:
         """Now and then a broker goes, by itself or killed, or one that went comes back."""

@@ -120,8 +120,8 @@ def rate_of(rate: Rate | None) -> DispatchRate:
 
 
 def _rates_of(group: Brokers) -> BrokerRates:
-    told = group.dispatch
-    broker, topic, subscription = rate_of(told.broker), rate_of(told.topic), rate_of(told.subscription)
+    stated = group.dispatch
+    broker, topic, subscription = rate_of(stated.broker), rate_of(stated.topic), rate_of(stated.subscription)
     return BrokerRates(
         messages=broker.messages,
         bytes=broker.bytes if group.dispatch_mib is None else int(group.dispatch_mib * MIB),

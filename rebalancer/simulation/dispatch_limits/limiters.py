@@ -34,7 +34,7 @@ class Limiter(Protocol):
         """The limiter as a dispatcher sees it that looks now: what time has brought is in it."""
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> Self:
-        """The limiter after so much was dispatched; nothing is refused."""
+        """The limiter after this was dispatched; nothing is refused."""
 
     def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate) -> Self:
         """The limiter after its policy changed."""

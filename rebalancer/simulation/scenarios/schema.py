@@ -45,7 +45,7 @@ class Machine(StrictModel):
 
 
 class Rate(StrictModel):
-    """A dispatch limit: so many messages, so many MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
+    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
 
     messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
@@ -112,7 +112,7 @@ class Steps(StrictModel):
 
 
 class OnOff(StrictModel):
-    """So long at full rate, so long at none; where it begins is drawn unless said."""
+    """`on_s` at full rate, `off_s` at none; where it begins is drawn unless given."""
 
     kind: Literal["on-off"]
     on_s: Positive
@@ -133,7 +133,7 @@ class Daily(StrictModel):
 class Trace(StrictModel):
     """Recorded factors, one after the other, from the beginning again when they are over.
 
-    With `file`, which lies beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
+    With `file`, which is beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
     columns the one that its first line (`# seconds,NAME,…`) gives the name `column`, or the last one. `rebalancer trace` writes such files.
     """
 
@@ -168,7 +168,7 @@ class Traffic(StrictModel):
     fan_out: NotNegative = 1
     partitions: DrawnWhole = 32
     even: bool = False
-    #: The largest partition carries so many times what the smallest does.
+    #: How many times what the smallest partition carries the largest does.
     skew: Annotated[float, Field(ge=1)] = 1
     wave: Wave | None = None
     consumers: Wave | None = None
@@ -355,7 +355,7 @@ class Scenario(StrictModel):
         ]
         shares = self.start.shares
         if not machines:
-            yield "brokers: somebody has to be there at minute 0"
+            yield "brokers: at least one must be present at minute 0"
         elif shares and len(shares) != len(machines):
             yield f"start.shares: {len(shares)} figures for {len(machines)} brokers"
         elif shares and not any(shares):
