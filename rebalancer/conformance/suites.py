@@ -59,6 +59,17 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     }
 )
 
+#: Classes that no live round asks: brokers themselves cut bundles, smooth their load and limit what they dispatch.
+NOT_LIVE = frozenset(
+    {
+        ("splits", "hashing"),
+        ("splits", "algorithms"),
+        ("averaging", "TimeAverageBrokerData"),
+        ("averaging", "BrokerLoadData"),
+        *(key for key in SUITES if key[0] == "throttling"),
+    }
+)
+
 
 def suite_of(case: Case) -> Suite:
     """The adapter of a case. Raises SettingsError for a suite or strategy that nobody knows."""

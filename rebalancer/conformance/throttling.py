@@ -10,9 +10,9 @@ import msgspec
 
 from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.vectors import Case
-from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
-from strategies.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
+from rebalancer.simulation.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
 from strategies.errors import SettingsError
 
 _REFUSED = "java.lang.IllegalArgumentException"

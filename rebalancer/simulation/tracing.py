@@ -1,4 +1,4 @@
-"""Writes down a run round by round, as it goes, and hands back its timeline."""
+"""Writes down a run round by round, as it goes, and returns its timeline."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Tracer:
         self._moves.append(move)
 
     def member(self, change: Membership) -> None:
-        """A broker that came or went, by somebody who knows why; `round` tells the others by itself."""
+        """A broker that came or went for a known reason; `round` notes the others by itself."""
         self._memberships.append(change)
         name = frozenset([change.broker])
         self._present = self._present | name if change.change == "joined" else self._present - name

@@ -13,8 +13,8 @@ from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
 from rebalancer.analysis.report.page import PageTable, Several, render, write_page
 from rebalancer.cli import exits
-from rebalancer.simulation.loop import EngineDecider, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Tracer
 from strategies.engine import EngineSettings

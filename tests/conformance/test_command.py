@@ -74,6 +74,15 @@ def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
     assert "--list" in nothing.stderr
 
 
+def test_list_says_which_classes_the_live_round_uses() -> None:
+    listed = json.loads(conformance("--list", "--json").stdout)
+    assert listed["live"]["shedding"] == listed["suites"]["shedding"]
+    assert listed["live"]["throttling"] == []
+    assert set(listed["suites"]["averaging"]) - set(listed["live"]["averaging"]) == {"TimeAverageBrokerData", "BrokerLoadData"}
+    rows = [line.split() for line in conformance("--list").stdout.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in ("shedding", "throttling")] == ["all", "none"]
+
+
 def last_bit(answer: dict[str, Any]) -> None:
     broker = next(iter(answer["ema"]))
     answer["ema"][broker] *= 1 + 2**-52

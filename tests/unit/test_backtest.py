@@ -14,7 +14,7 @@ from pyarrow import parquet
 from rebalancer.analysis.backtest.reassigned import Reassigned
 from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop, run
 from rebalancer.settings.load import load
-from rebalancer.simulation.telemetry import collection_pass, to_json
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
@@ -25,13 +25,14 @@ from tests.unit.command_line import rebalancer
 from tests.unit.test_columnar_fold import a_cluster, an_hour, recorded
 
 FLAGS = ("shedding.strategy=threshold", "shedding.threshold.threshold_percent=8", "shedding.threshold.history=0.5")
-BUNDLE = a_cluster().model.bundles[0].name
+BUNDLE = a_cluster().world.names[0]
 A, B = "broker-0:8080", "broker-1:8080"
 
 
 def a_calm_hour(rounds: int) -> Iterator[bytes]:
     cluster = a_cluster()
-    return (to_json(seen) for _ in range(rounds) for seen in collection_pass(cluster, []))
+    writer = TelemetryWriter(cluster)
+    return (writer.json(seen) for _ in range(rounds) for seen in cluster.collect())
 
 
 def answer_of(path: Path, loop: Loop) -> BacktestResult:
@@ -41,7 +42,7 @@ def answer_of(path: Path, loop: Loop) -> BacktestResult:
 def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
     """Of the first pass, with bundles where `owners` has them."""
     (block,) = read_blocks(path)
-    made = Reassigned(block, a_cluster().model.cluster, owners).made()
+    made = Reassigned(block, a_cluster().name, owners).made()
     records = (made.record(row) for row in range(4))
     return {record.broker: record for record in records if isinstance(record, LoadReport)}
 

@@ -12,9 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
-from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel
-from rebalancer.simulation.telemetry import collection_pass, to_json
+from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.skewed import MACHINE
+from rebalancer.simulation.noise import Wobble
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
@@ -31,6 +32,7 @@ from strategies.shedding.transfer.settings import TransferSettings
 from strategies.splitting.limits import SplitSettings
 from strategies.store import InMemoryStore
 from tests.architecture.command_line import ROOT
+from tests.modelled import carry, steady_cluster
 
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet rounds again.
 ROUND = RoundSettings(cool_down_ms=600_000)
@@ -42,11 +44,11 @@ TRANSFER = EngineSettings(strategy="transfer", shedding=TransferSettings(target_
 RECORDINGS = sorted((ROOT / "tests/data/recordings").glob("*.jsonl.gz"))
 
 
-def a_cluster(brokers: int = 4, bundles: int = 24) -> SimulatedCluster:
+def a_cluster(brokers: int = 4, bundles: int = 24) -> PolledCluster:
     names = [f"broker-{number}:8080" for number in range(brokers)]
     parts = [f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(bundles)]
-    model = ClusterModel("c1", tuple(BrokerModel(name) for name in names), tuple(BundleModel(part, 4000.0) for part in parts))
-    return SimulatedCluster(model, {part: names[number % brokers] for number, part in enumerate(parts)})
+    owners = {part: names[number % brokers] for number, part in enumerate(parts)}
+    return steady_cluster("c1", dict.fromkeys(names, MACHINE), dict.fromkeys(parts, 4000.0), owners, chance=Wobble())
 
 
 def an_hour(rounds: int = 60) -> Iterator[bytes]:
@@ -55,11 +57,12 @@ def an_hour(rounds: int = 60) -> Iterator[bytes]:
     In between: reports out of order, one that is lost, repeated figures, a broker that falls silent.
     """
     cluster, draw, before = a_cluster(), Random(7), list[bytes]()
+    writer = TelemetryWriter(cluster)
     for number in range(rounds):
         if number in (20, 30, 52, 56):
-            cluster.carry(cluster.model.bundles[0].name, {20: 60_000.0, 52: 190_000.0}.get(number, 4000.0))
+            carry(cluster, cluster.world.names[0], {20: 60_000.0, 52: 190_000.0}.get(number, 4000.0))
         silent = ["broker-2:8080"] if number in (8, 45) else []
-        *reports, sweep = [to_json(seen) for seen in collection_pass(cluster, silent)]
+        *reports, sweep = [writer.json(seen) for seen in cluster.collect(silent)]
         if number in (12, 40):
             draw.shuffle(reports)
         if number == 14:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.dispatch_limits.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
-from strategies.dispatch_limits.limiters import BucketLimiter
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
-from strategies.dispatch_limits.reading import (
+from rebalancer.simulation.dispatch_limits.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
+from rebalancer.simulation.dispatch_limits.limiters import BucketLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
+from rebalancer.simulation.dispatch_limits.reading import (
     Dispatched,
     Dispatcher,
     ReadLedger,
@@ -23,7 +23,7 @@ from strategies.dispatch_limits.reading import (
     next_read,
     wanted_entries,
 )
-from strategies.dispatch_limits.token_bucket import SECOND_NS
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import SettingsError
 
 STOCK = DispatchSettings()

@@ -10,9 +10,9 @@ from typing import get_args
 import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
-from strategies.dispatch_limits.levels import DISPATCH, DispatchSettings, started
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
-from strategies.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
+from rebalancer.simulation.dispatch_limits.levels import DISPATCH, DispatchSettings, started
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from rebalancer.simulation.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
 from strategies.java.pulsar_version import PulsarVersion
 from strategies.model import Figures, Resource
 from strategies.placement.registry import placer

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
+from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
 from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.analysis.simulate import runs
+from rebalancer.analysis.simulate import published_comparison, ratings, runs
 from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
-from rebalancer.cli.simulate import published_comparison, ratings, tables
+from rebalancer.cli.simulate import published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
 
 app = typer.Typer()
@@ -99,20 +99,20 @@ def _write_page(made: Sequence[runs.Made], html: Path) -> None:
 def _show(made: Sequence[runs.Made], as_json: bool) -> None:
     found = ratings.rated(made)
     if as_json:
-        rated = {} if found is None else {"ratings": ratings.as_json(found)}
+        rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
     console.show(*tables.by_scenario(made), tables.LEGEND)
     if found is not None:
-        console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
+        console.show(rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found))
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
     compared = published_comparison.compare(made)
     if as_json:
-        console.print_json("simulate-published", 1, {**published_comparison.as_json(compared), **tables.as_json(made)})
+        console.print_json("simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)})
     else:
-        console.show(published_comparison.table(compared), published_comparison.verdict(compared))
+        console.show(published_tables.table(compared), published_tables.verdict(compared))
 
 
 def _list(as_json: bool) -> None:

@@ -112,7 +112,7 @@ def _usable(recording: Path, found: Loads, per: str, interval: float) -> Sequenc
 
 
 def _as_json(target: Path, found: Loads, loads: Sequence[Load], interval: float) -> dict[str, object]:
-    from rebalancer.simulation.model import MIB
+    from rebalancer.simulation.fleet import MIB
 
     return {
         "file": str(target),

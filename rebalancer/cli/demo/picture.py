@@ -11,7 +11,7 @@ from rebalancer.analysis.report.verdict import NextStep
 from rebalancer.cli.demo.plan import BUNDLES
 from rebalancer.cli.demo.result import Result
 from rebalancer.settings.load import Settings
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import placement_of
@@ -27,10 +27,11 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
 
 def demo_timeline(result: Result, settings: Settings) -> Timeline:
     """Traffic is the model's ordinary one, without the noise of single rounds."""
-    cluster = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES)
-    names = [bundle.name for bundle in cluster.model.bundles]
-    rates = dict(zip(names, cluster.model.base_traffic().tolist(), strict=True))
-    owners = {name: cluster.owner(name) for name in names}
+    world = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES).world
+    _, traffic = world.lasting(0)
+    rates = dict(zip(world.names, traffic.T.tolist(), strict=True))
+    brokers = [world.fleet.names[broker] for broker in world.ownership.owner.tolist()]
+    owners: dict[str, str | None] = dict(zip(world.names, brokers, strict=True))
     engine = settings.engine
     tracer = Tracer(
         title=f"demo: {engine.strategy}",

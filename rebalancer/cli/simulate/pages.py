@@ -9,9 +9,11 @@ from pathlib import Path
 
 from rebalancer.analysis.report.page import PageTable, Several, render, write_page
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
+from rebalancer.analysis.simulate.groups import best_rows, grouped, median
+from rebalancer.analysis.simulate.ratings import Rated, rated
 from rebalancer.analysis.simulate.runs import Made
-from rebalancer.cli.simulate import ratings
-from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
+from rebalancer.cli.simulate import rating_tables
+from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, cells
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.timeline import Timeline
 
@@ -28,7 +30,7 @@ def write(made: Sequence[Made], file: Path) -> None:
             render([line if alone else _named(one, line) for one, line in kept], title=title, made_by=f"rebalancer simulate {names[0]}"),
         )
         return
-    found = ratings.rated(made)
+    found = rated(made)
     sheets = [*([] if found is None else [_ratings(found)]), _all(made)]
     write_page(
         file,
@@ -46,10 +48,10 @@ def _named(one: Made, timeline: Timeline) -> Timeline:
     return replace(timeline, title=one.label)
 
 
-def _ratings(found: ratings.Rated) -> PageTable:
-    heads, lines = ratings.rows(found)
+def _ratings(found: Rated) -> PageTable:
+    heads, lines = rating_tables.rows(found)
     best = [[], *(best_rows([values[name] for values in found.values.values()]) for name in found.scenarios)]
-    return PageTable("Ratings, less is better", ratings.legend(found), heads, lines, best)
+    return PageTable("Ratings, less is better", rating_tables.legend(found), heads, lines, best)
 
 
 def _all(made: Sequence[Made]) -> PageTable:
@@ -70,7 +72,7 @@ def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list
     return {scenario: [mine[place] for place in best_rows([spreads[row] for row in mine])] for scenario, mine in rows.items()}
 
 
-def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> ReportVerdict:
+def _verdict(made: Sequence[Made], found: Rated | None) -> ReportVerdict:
     groups, labels = grouped(made), list(dict.fromkeys(one.label for one in made))
     evenest, who = _evenest(groups), [label for _, label in groups]
     steps = (
@@ -82,5 +84,5 @@ def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> ReportVerdict
     wins = Counter(who[row] for rows in evenest.values() for row in rows)
     said = ", ".join(f"{label} in {count}" for label, count in wins.most_common(3))
     headline = f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: {said or 'none, all did alike'}."
-    detail = "No scenario here says what strategies are rated by." if found is None else ratings.verdict(found)
+    detail = "No scenario here says what strategies are rated by." if found is None else rating_tables.verdict(found)
     return ReportVerdict("told", headline, detail, steps)

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rebalancer.cli import console, exits
-from rebalancer.conformance.comparing import Difference, differences
-from rebalancer.conformance.suites import SUITES, Suite, suite_of
-from rebalancer.conformance.vectors import Case, read_cases
-from strategies.errors import SettingsError
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """How a case went. `differences` are those of its first round that differs: what follows from a difference says nothing new."""
-
-    case: str
-    suite: str
-    strategy: str
-    rounds: int
-    result: Literal["identical", "different"]
-    differences: tuple[Difference, ...] = ()
+from rebalancer.conformance.comparing import Difference
+from rebalancer.conformance.playing import CaseResult, compare
+from rebalancer.conformance.suites import NOT_LIVE, SUITES
+from rebalancer.conformance.vectors import read_cases
 
 
 def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
@@ -43,33 +31,22 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
 
 
 def list_suites(*, as_json: bool = False) -> int:
-    """Prints every suite with the classes of Pulsar that it asks, and answers the exit code 0."""
+    """Prints every suite with the classes of Pulsar that it asks and those that the live round uses, and answers the exit code 0."""
     suites: dict[str, list[str]] = {}
+    live: dict[str, list[str]] = {}
     for suite, strategy in SUITES:
         suites.setdefault(suite, []).append(strategy)
+        live.setdefault(suite, []).extend([] if (suite, strategy) in NOT_LIVE else [strategy])
     if as_json:
-        console.print_json("conformance-suites", 1, {"suites": suites})
+        console.print_json("conformance-suites", 1, {"suites": suites, "live": live})
     else:
-        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
+        rows = [(name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()]
+        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows))
     return exits.OK
 
 
-def compare(case: Case) -> CaseResult:
-    """Plays one case and compares round by round, up to the first that differs."""
-    envelope = case.envelope
-    rounds, found = _play(case, suite_of(case))
-    return CaseResult(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
-
-
-def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
-    number = 0
-    try:
-        for number, (expected, got) in enumerate(suite.replay(case), start=1):
-            if found := differences(case.envelope.id, number, expected, got):
-                return number, found
-    except SettingsError as error:
-        raise SettingsError([text if text.startswith(case.where) else f"{case.where}: {text}" for text in error.complaints]) from error
-    return number, []
+def _of_live_round(live: Sequence[str], known: Sequence[str]) -> str:
+    return "all" if live == known else ", ".join(live) or "none"
 
 
 def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:

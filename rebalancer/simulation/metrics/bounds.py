@@ -12,7 +12,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 
-#: So many improving moves and swaps are tried at most.
+#: Maximum number of improving moves and swaps that are tried.
 _STEPS = 400
 
 

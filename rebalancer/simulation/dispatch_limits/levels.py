@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
 from strategies.settings import Mode, Setting
 
 #: Which limits a dispatcher passes, in this order. A replicator passes only its own.
@@ -55,7 +55,7 @@ class DispatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limiters of one path by scope, in the order of its scopes; unlimited scopes are absent. Who shares a limiter hands it around."""
+    """The limiters of one path by scope, in the order of its scopes; unlimited scopes are absent. Limiters may be shared."""
 
     limiters: Mapping[Scope, AnyLimiter]
 
@@ -64,13 +64,13 @@ class Limits:
         return Limits({scope: limiter.seen(now_ns, published) for scope, limiter in self.limiters.items()})
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> Limits:
-        """All limiters after so much was sent."""
+        """All limiters after this was sent."""
         return Limits({scope: limiter.charged(messages, bytes_, now_ns) for scope, limiter in self.limiters.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the limits leave of a wish. `by` names the scopes that shrank it, in order; `entries` or `bytes` 0: not now."""
+    """What the limits leave of a request. `by` names the scopes that shrank it, in order; `entries` or `bytes` 0: not now."""
 
     entries: int
     bytes: int
@@ -99,7 +99,7 @@ def started(
 
 
 def allowed(limits: Limits, entries: int, bytes_: int) -> Allowance:
-    """What the limits leave of so many entries and bytes. Tokens for *messages* are compared with *entries*, as Pulsar does.
+    """What the limits leave of these entries and bytes. Tokens for *messages* are compared with *entries*, as Pulsar does.
 
     The first scope that leaves nothing ends the question.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from rebalancer.simulation.scenarios.schema import Scenario, Start
 from strategies.bundles.bundle_loads import Floats, Ints
 
 
-def deal(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
+def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
     """int64[bundles]: the broker of each; `traffic`: float64[4 or more, bundles]. Only brokers that are there at minute 0 get any.
 
     A bundle goes to a broker on which the isolation policies allow its namespace.
@@ -26,7 +27,7 @@ def deal(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> I
         case "even":
             return _in_turn(homes, np.argsort(stream.uniform(scenario.bundles), kind="stable"))
         case "traffic" | "usage":
-            return _as_told(scenario.start, traffic, fleet, there, homes)
+            return _by_size(scenario.start, traffic, fleet, there, homes)
 
 
 def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
@@ -50,8 +51,7 @@ def _in_turn(homes: list[Ints], order: Ints) -> Ints:
     return owner
 
 
-def _as_told(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: list[Ints]) -> Ints:
-    """The largest bundle first, always to the broker that is furthest below what it should carry, of those that may serve it."""
+def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: list[Ints]) -> Ints:
     shares = np.array(start.shares, dtype=np.float64)
     messages, data = traffic[0] + traffic[1], traffic[2] + traffic[3]
     if start.deal == "traffic":
@@ -64,7 +64,13 @@ def _as_told(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: li
         wanted = carried / carried.sum() * size.sum()
     missing = np.zeros(len(fleet.names))
     missing[there] = wanted
-    owner = np.empty(len(size), dtype=np.int64)
+    return largest_first(size, missing, homes)
+
+
+def largest_first(size: Floats, missing: Floats, homes: Sequence[Ints]) -> Ints:
+    """int64[bundles]: the largest bundle first, always to the broker that is furthest below what it should carry, of those that may
+    serve it. `missing`: float64[brokers], what each should carry; `homes`: for every bundle the brokers that may."""
+    missing, owner = missing.copy(), np.empty(len(size), dtype=np.int64)
     for row in np.argsort(-size, kind="stable").tolist():
         target = int(homes[row][missing[homes[row]].argmax()])
         missing[target] -= size[row]

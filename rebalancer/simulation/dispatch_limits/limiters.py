@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
-from strategies.dispatch_limits import classic, token_bucket
-from strategies.dispatch_limits.classic import Counter
-from strategies.dispatch_limits.rates import DispatchRate, PublishRate, absolute
-from strategies.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate
+from rebalancer.simulation.dispatch_limits import classic, token_bucket
+from rebalancer.simulation.dispatch_limits.classic import Counter
+from rebalancer.simulation.dispatch_limits.rates import DispatchRate, PublishRate, absolute
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate
 from strategies.settings import Mode
 
 _UNLIMITED = -1
@@ -34,7 +34,7 @@ class Limiter(Protocol):
         """The limiter as a dispatcher sees it that looks now: what time has brought is in it."""
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> Self:
-        """The limiter after so much was dispatched; nothing is refused."""
+        """The limiter after this was dispatched; nothing is refused."""
 
     def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate) -> Self:
         """The limiter after its policy changed."""

@@ -37,7 +37,7 @@ def unused(permits: int, period_ns: int) -> Counter:
 
 
 def changed(counter: Counter, permits: int, period_ns: int, now_ns: int) -> Counter:
-    """Another rate: the timer starts anew, what was used stays used."""
+    """Another rate: the timer starts again, what was used stays used."""
     return replace(unused(permits, period_ns), acquired=counter.acquired, next_tick_ns=now_ns + period_ns)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 
-from strategies.dispatch_limits.levels import Allowance, DispatchSettings, Limits, allowed
-from strategies.dispatch_limits.rates import Scope
+from rebalancer.simulation.dispatch_limits.levels import Allowance, DispatchSettings, Limits, allowed
+from rebalancer.simulation.dispatch_limits.rates import Scope
 
 #: A throttled dispatcher looks again after this long, whatever the limits say.
 RETRY_MS = 1000
@@ -34,7 +34,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """At most so many entries and bytes; 0 entries: wait `RETRY_MS` (`throttled_by` not empty) or for permits."""
+    """The most entries and bytes to read; 0 entries: wait `RETRY_MS` (`throttled_by` not empty) or for permits."""
 
     entries: int
     bytes: int
@@ -92,12 +92,12 @@ def next_read(dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings
     """What to read now. `limits` are those of the dispatcher's path, as seen at this moment."""
     if dispatcher.permits <= 0:
         return ReadSize(0, 0)
-    wish = Allowance(wanted_entries(dispatcher, settings), settings.max_read_bytes)
+    asked = Allowance(wanted_entries(dispatcher, settings), settings.max_read_bytes)
     if is_throttled(dispatcher, settings):
-        wish = allowed(limits, wish.entries, wish.bytes)
-        if wish.is_blocked:
-            return ReadSize(0, 0, wish.by)
-    return ReadSize(max(wish.entries, 1), max(wish.bytes, 1), wish.by)
+        asked = allowed(limits, asked.entries, asked.bytes)
+        if asked.is_blocked:
+            return ReadSize(0, 0, asked.by)
+    return ReadSize(max(asked.entries, 1), max(asked.bytes, 1), asked.by)
 
 
 def charge(dispatched: Dispatched, dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings, now_ns: int) -> Limits:

@@ -1,7 +1,7 @@
 """The token bucket of dispatch limits, in whole tokens and whole nanoseconds.
 
 Source of the rule: `AsyncTokenBucket` of Pulsar 4.2.4 (PIP-322 in its form since 4.0.3). Charging only notes a debt; tokens arrive when
-somebody looks, at most once per resolution. The time of every look is an argument, what the bucket remembers is data.
+a dispatcher looks, at most once per resolution. The time of every look is an argument, what the bucket remembers is data.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def charge(bucket: Bucket, tokens: int) -> Bucket:
 
 
 def fill(bucket: Bucket, rate: BucketRate, now_ns: int, charged: int = 0) -> Bucket:
-    """The bucket as somebody sees it who looks now: with the tokens that have arrived, if the last delivery is long enough ago.
+    """The bucket as a dispatcher that looks now sees it: with the tokens that have arrived, if the last delivery is long enough ago.
 
     `charged`: what this look takes at the same time.
     """
@@ -91,7 +91,7 @@ def fill(bucket: Bucket, rate: BucketRate, now_ns: int, charged: int = 0) -> Buc
         return charge(filled, charged)
     if new == bucket.pending and not charged:
         return replace(filled, pending=0)  # Java leaves the balance as it is, even above a brim that has become lower
-    # Debt is paid before the brim counts: what arrived while somebody was in debt is not lost at the brim.
+    # Debt is paid before the brim counts: what arrived while the bucket was in debt is not lost at the brim.
     return replace(filled, tokens=min(bucket.tokens + new - bucket.pending, rate.capacity) - charged, pending=0)
 
 
