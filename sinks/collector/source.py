@@ -1,4 +1,4 @@
-"""Everything that is open while one cluster is collected from."""
+"""The open resources of one cluster that is collected from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One cluster: who was there when it was opened, which load manager runs, and what asks for the load."""
+    """One cluster: its brokers at opening time, its load manager, and the poll that reads their load."""
 
     cluster: str
     brokers: tuple[str, ...]
@@ -31,7 +31,7 @@ class Source:
     poll: Poll
 
     def collector(self, telemetry: Publisher) -> Collector:
-        """What publishes it."""
+        """The collector that publishes to `telemetry`."""
         return Collector(self.cluster, self.settings, manager=self.manager, admin=self.admin, poll=self.poll, telemetry=telemetry)
 
 
@@ -39,9 +39,9 @@ class Source:
 def opened(
     pulsar: PulsarSettings, collector: CollectorSettings, wait: Callable[[float], bool], known: KnownBrokers | None = None
 ) -> Iterator[Source]:
-    """Asks the cluster who is there. Raises SettingsError, AdminError, SinkError.
+    """Reads the cluster's brokers and load manager, and opens the poll. Raises SettingsError, AdminError, SinkError.
 
-    `wait` sleeps; True from it means that the program is to end. `known`: whom to ask besides `pulsar.admin_urls`.
+    `wait`: sleeps; returns True if the program is to end. `known`: brokers to ask besides `pulsar.admin_urls`.
     """
     known = known or KnownBrokers(pulsar)
     hurried = PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE, known=known)
@@ -51,9 +51,9 @@ def opened(
             yield Source(pulsar.cluster, brokers, manager, collector, admin, poll)
 
 
-def look(source: Source, patience_s: float, wait: Callable[[float], bool]) -> Pass:
-    """One pass; where brokers publish on their own rhythm, as many as it takes until all have, or patience ends."""
-    until = time.monotonic() + patience_s
+def run_until_complete(source: Source, limit_s: float, wait: Callable[[float], bool]) -> Pass:
+    """Runs one pass; for brokers that publish on their own schedule, passes until all have published or `limit_s` is over."""
+    until = time.monotonic() + limit_s
     while True:
         done = source.poll.run(source.admin.brokers())
         if source.manager == "modular" or not done.missing or time.monotonic() > until or wait(_PAUSE_S):

@@ -1,4 +1,4 @@
-"""What time it is at a broker, by the Date header of its answer; no token is shown for that."""
+"""Reads a broker's clock from the Date header of an answer; sends no token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LARGEST = 2**20
 
 
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
-    """Seconds since the epoch, by the broker's clock; None when it does not tell. Raises SettingsError."""
+    """The broker's time in seconds since the epoch; None without a Date header. Raises SettingsError."""
     import httpcore
     import httpx
 

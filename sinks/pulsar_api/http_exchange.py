@@ -1,8 +1,8 @@
-"""One HTTP exchange that ends by a moment, whatever the server does.
+"""One HTTP exchange with a deadline, whatever the server does.
 
-A timeout of httpcore limits one read or one write, so a server that sends one byte at a time can hold a client for as long as it likes.
-Here the values that httpcore hands to the network are moments (of `time.monotonic()`). Every operation gets what is left until then: the
-look-up of the name, the connection, the TLS handshake, each write, and each read of status line, header and body.
+A timeout of httpcore limits a single read or write, so a server that sends one byte at a time can hold a client without limit. Here the
+timeouts that httpcore passes to the network are deadlines (of `time.monotonic()`). Every operation gets the remaining time: the DNS
+look-up, the connection, the TLS handshake, each write, and each read of status line, header and body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LookUp = Callable[[str, int], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`headers`: by their names in lower case; of several with one name the last."""
+    """`headers`: by lower-case name; of repeated headers the last."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,7 +36,7 @@ class TooLarge(Exception):
 
 
 def open_pool(tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp | None = None) -> httpcore.ConnectionPool:
-    """`kept`: idle connections that stay open; `connect_s`: limit of the TCP connection, and again of the TLS handshake."""
+    """`kept`: number of idle connections kept open; `connect_s`: limit of the TCP connection, and again of the TLS handshake."""
     import httpcore
 
     backend = cast("httpcore.NetworkBackend", _Backend(connect_s, look_up or _look_up))
@@ -46,7 +46,7 @@ def open_pool(tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp 
 def exchange(
     pool: httpcore.ConnectionPool, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, until: float, most: int
 ) -> Answer:
-    """One request and its answer, redirects not followed. `until`: of `time.monotonic()`; `most`: bytes of the answer's body.
+    """One request and its answer; redirects are not followed. `until`: deadline of `time.monotonic()`; `most`: largest body in bytes.
 
     Raises httpx.InvalidURL, TooLarge, and httpcore's exceptions: ConnectError and ConnectTimeout before anything was sent.
     """
@@ -69,7 +69,7 @@ def exchange(
 
 
 class _Backend:
-    """What httpcore connects with; its timeouts are moments."""
+    """The network backend of httpcore; its timeouts are deadlines."""
 
     def __init__(self, connect_s: float, look_up: LookUp) -> None:
         self._connect_s = connect_s
@@ -84,7 +84,7 @@ class _Backend:
         addresses = self._names.addresses(host, port, until)
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
         for number, address in enumerate(addresses):
-            # An address that does not answer leaves time for those after it.
+            # An address that does not answer leaves time for the next ones.
             share = _left(until, _no_connection) / (len(addresses) - number)
             try:
                 return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, socket_options=socket_options), self._connect_s)
@@ -94,7 +94,7 @@ class _Backend:
 
 
 class _Stream:
-    """A connection; its timeouts are moments."""
+    """A connection; its timeouts are deadlines."""
 
     def __init__(self, inner: httpcore.NetworkStream, connect_s: float) -> None:
         self._inner = inner
@@ -106,7 +106,7 @@ class _Stream:
         return self._inner.read(max_bytes, _left(_moment(timeout), lambda: httpcore.ReadTimeout("the time is up")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Piece by piece: the inner one would give every piece the whole time."""
+        """Writes in pieces: the inner stream would give each piece the whole time."""
         import httpcore
 
         sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
@@ -139,7 +139,7 @@ class _Stream:
 
 
 class _Names:
-    """Addresses of hosts. The system's look-up knows no deadline, so a thread waits for it: one per name, which ends with the look-up."""
+    """Resolves host names. The system's look-up has no timeout, so it runs in a thread of its own, one per name."""
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
@@ -147,7 +147,7 @@ class _Names:
         self._asking = threading.Lock()
 
     def addresses(self, host: str, port: int, until: float) -> list[str]:
-        """Raises httpcore.ConnectError, httpcore.ConnectTimeout."""
+        """Addresses of a host. Raises httpcore.ConnectError, httpcore.ConnectTimeout."""
         import httpcore
 
         if _is_address(host):
@@ -203,7 +203,7 @@ def _moment(timeout: float | None) -> float:
 
 
 def _left(until: float, late: Callable[[], Exception]) -> float:
-    """Seconds until then. Raises `late()` when there are none: a timeout of 0 would mean not to wait at all."""
+    """Seconds until the deadline. Raises `late()` if it has passed: a timeout of 0 would mean not to wait at all."""
     left = until - time.monotonic()
     if left <= 0:
         raise late()

@@ -56,7 +56,7 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
         own_kafka.delete_topic("away-telemetry")
         assert job.ended() == 1
         assert " error: " in job.last_line
-        assert f"{places.telemetry}: there is no such topic; make it with: rebalancer topics create" in job.last_line
+        assert f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics create" in job.last_line
         assert _OF_A_TRACE.findall(job.said) == []
 
 

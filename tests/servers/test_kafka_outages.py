@@ -83,7 +83,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         own_kafka.delete_topic("out-commands")
         for process, topic in ((collect, "telemetry"), (record, "telemetry"), (execute, "commands")):
             assert process.ended() == 1
-            assert f"error: {control.uri(topic)}: there is no such topic; make it with: rebalancer topics create" in process.last_line
+            assert f"error: {control.uri(topic)}: the topic does not exist; create it with: rebalancer topics create" in process.last_line
         assert [process.said for process in everybody if "Traceback" in process.said] == []
         assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, "what was recorded until then is kept"
 
@@ -128,7 +128,7 @@ def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic
     hasty = TopicAccess(KafkaSettings(timeout_ms=2_000))
     with closing(open_publisher(own_kafka.topic("deleted"), hasty)) as publisher:
         own_kafka.delete_topic("deleted")
-        with pytest.raises(SinkError, match="there is no such topic"):
+        with pytest.raises(SinkError, match="the topic does not exist"):
             publisher.publish("c", b"{}")
     with closing(open_publisher(own_kafka.topic("kept"), hasty)) as publisher:
         own_kafka.server.kill()

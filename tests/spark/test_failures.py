@@ -39,8 +39,8 @@ def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace()
     explained = explain(failure("KeyError: 'broker'"), LOG)
     assert isinstance(explained, JobError)
     assert str(explained) == (
-        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again and it goes on where it stopped. "
-        "All that Spark said is in /checkpoint/spark.log"
+        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again, it continues where it stopped. "
+        "Spark's log: /checkpoint/spark.log"
     )
 
 
@@ -121,8 +121,8 @@ def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     assert again_while_passing(query.run, lambda: query.published, 3, told.append) is None
     assert query.published == 5
     assert told == [
-        "Spark's Python workers did not connect within its 10 seconds, the machine may be too busy; "
-        f"attempt {number} of 3 waits for them again (job.start_attempts)"
+        "Spark's Python workers did not connect within its 10 seconds; the machine may be overloaded; "
+        f"attempt {number} of 3 (job.start_attempts)"
         for number in (2, 3)
     ]
 
@@ -169,7 +169,7 @@ def test_a_query_whose_topic_is_gone_is_not_tried_again_and_the_topic_is_named(s
     told: list[str] = []
 
     def reach() -> None:
-        raise SinkError("there is no such topic")
+        raise SinkError("the topic does not exist")
 
     with pytest.raises(SinkError, match="no such topic"):
         again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append))

@@ -125,7 +125,7 @@ def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) 
     with closing(PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
-    assert "within 1.5 s; look after it, or raise collector.broker_deadline_ms" in done.missing[server.address]
+    assert "within 1.5 s; check the broker, or raise collector.broker_deadline_ms" in done.missing[server.address]
 
 
 def test_a_clock_is_not_waited_for(server: Trickler) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rebalancer.cli.collect.changes import Changes, standstill_ms
 from rebalancer.cli.log_lines import Line, Say
-from sinks.collector.collector import Told
+from sinks.collector.collector import StepResult
 from sinks.collector.settings import CollectorSettings
 from sinks.collector.source import Source, opened
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -69,11 +69,11 @@ class SharedPublisher:
                 self._publisher.publish(key, value)
             self._publisher.flush()
         except SinkError as error:
-            self._outage.endure(error)
+            self._outage.wait_or_raise(error)
             if self._stop.is_set():
                 raise
             return False
-        self._outage.over()
+        self._outage.succeeded()
         return True
 
     def _records(self) -> list[tuple[str, bytes]]:
@@ -193,7 +193,7 @@ def opened_line(source: Source) -> Line:
     return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
 
 
-def _lines(told: Told, took_s: float, changes: Changes) -> Iterator[Line]:
+def _lines(told: StepResult, took_s: float, changes: Changes) -> Iterator[Line]:
     if told.done is not None:
         done = told.done
         missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""

@@ -15,7 +15,7 @@ from rebalancer.cli.collect.table import as_table, seen
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import look, opened
+from sinks.collector.source import opened, run_until_complete
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -96,7 +96,7 @@ def _look_at(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, 
     known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
     with opened(cluster, settings.collector, stop.wait, known) as source:
         log.say(opened_line(source))
-        brokers = seen(source.cluster, look(source, _LOOK_S, stop.wait))
+        brokers = seen(source.cluster, run_until_complete(source, _LOOK_S, stop.wait))
     if not quiet:
         console.show(as_table(brokers, settings.engine.weights))
     return {"cluster": source.cluster, "load_manager": source.manager, "brokers": fields_of(brokers, settings.engine.weights)}

@@ -70,7 +70,7 @@ def execute(
                 if not begun:
                     raise
                 # What was begun and not finished comes again from the topics and from the journal, as after a restart.
-                outage.endure(error)
+                outage.wait_or_raise(error)
     by = stop.by or "all worked off"
     log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
@@ -93,7 +93,7 @@ def _work(executor: Executor, stop: Stop, once: bool, outage: Outage) -> None:
         executor.recover()
         while not stop.is_set():
             done = executor.step()
-            outage.over()
+            outage.succeeded()
             if done == 0 and once:
                 return
     except Stopped:

@@ -10,7 +10,7 @@ import typer
 
 from rebalancer.cli import console, exits, options
 from sinks.recordings.columnar import ENDING
-from sinks.recordings.recorder import ENDINGS, Patience
+from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
 from sinks.stopping import stopping
 from sinks.topics.access import open_reader
@@ -51,12 +51,12 @@ def record(
     uri = parse_topic(topic if topic is not None else job.topics.telemetry)
     # Other topics hold what we have written, which has its own forms.
     source = job.source if str(uri) == str(parse_topic(job.topics.telemetry)) else SourceSettings()
-    patience = Patience(follow, until_idle, job.kafka.outage_ms / 1000)
-    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
-        outage = Outage(patience.outage_s, stop.wait, console.progress)
+    until = StopCondition(follow, until_idle, job.kafka.outage_ms / 1000)
+    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=until.waits, source=source)) as reader:
+        outage = Outage(until.outage_s, stop.wait, console.progress)
         with watched([str(uri)], job.access, outage):
             unread = Skipped(str(uri), "record")
-            done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
+            done = copy(reader, target, until, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
     for line in unread.lines():
         console.progress(f"warning: {line}")
     if as_json:
