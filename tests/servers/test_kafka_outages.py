@@ -105,7 +105,7 @@ def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
         commands = (("collect",), ("record", tmp_path / "copy.jsonl", "--follow"), ("execute", "--apply"))
         logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
         everybody = [stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs]
-        for process, ready in zip(everybody, ("pass 1", "records", "carrying out"), strict=True):
+        for process, ready in zip(everybody, ("pass 1", "records", "applying"), strict=True):
             process.wait_for(ready)
         own_kafka.server.pause()
         for process in everybody:

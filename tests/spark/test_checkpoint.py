@@ -170,7 +170,7 @@ def test_a_guard_of_a_later_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(StateVersionError, match=r"holds offsets but no rebalancer\.json"):
+    with pytest.raises(StateVersionError, match=r"contains offsets but no rebalancer\.json"):
         begin(tmp_path)
     with pytest.raises(StateVersionError, match=r"is not a checkpoint of this program"):
         read_guard(tmp_path)

@@ -171,7 +171,7 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
             )
         ),
         (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),
-        (("record", "{here}/c.jsonl", "--format", "parquet"), "another ending than --format parquet"),
+        (("record", "{here}/c.jsonl", "--format", "parquet"), "does not have the ending of --format parquet"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], says: str) -> None:

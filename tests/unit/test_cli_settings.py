@@ -233,7 +233,7 @@ def test_config_show_fits_the_terminal(columns: str) -> None:
 def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
     good = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 2"), env={"REBALANCER_ROUND__EPOCH": "wrong"})
     assert (good.code, good.err) == (0, "")
-    assert "fine, sets 1 of" in good.out
+    assert "valid, sets 1 of" in good.out
 
     bad = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 0\nx = 1"))
     assert (bad.code, bad.out) == (2, "")
