@@ -74,7 +74,7 @@ class JobError(RebalancerError):
     """The streaming query failed for a reason outside this project."""
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether a retry is likely to help."""
     return any(sign in str(error) for sign in _PASSING)
 
@@ -84,12 +84,12 @@ def is_outage(error: BaseException) -> bool:
     return any(sign in str(error) for sign in _AWAY)
 
 
-def is_gone(error: BaseException) -> bool:
+def is_unknown_topic(error: BaseException) -> bool:
     """Whether Kafka reported an unknown topic."""
     return _UNKNOWN_TOPIC in str(error) and _DATA_LOSS not in str(error)
 
 
-def again_after_outages(
+def retry_after_outages(
     attempt: Callable[[], E | None], published: Callable[[], int], check_topics: Callable[[], None], outage: Outage
 ) -> E | None:
     """Restarts a query from its checkpoint after an outage. `check_topics` requests the topics and raises SinkError with their names.
@@ -101,9 +101,9 @@ def again_after_outages(
         error = attempt()
         if published() > before:
             outage.succeeded()
-        if error is None or not (is_outage(error) or is_gone(error)):
+        if error is None or not (is_outage(error) or is_unknown_topic(error)):
             return error
-        if is_gone(error):
+        if is_unknown_topic(error):
             _wait_for(check_topics, outage)
         outage.wait_or_raise(PublishTimeout("the servers of the topics do not answer; the micro-batch is repeated when they do"))
         _wait_for(check_topics, outage)
@@ -117,9 +117,7 @@ def _wait_for(check_topics: Callable[[], None], outage: Outage) -> None:
             outage.wait_or_raise(error)
 
 
-def again_while_passing(
-    attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, say: Callable[[str], None]
-) -> E | None:
+def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, say: Callable[[str], None]) -> E | None:
     """Restarts a query from its checkpoint after transient failures, at most `attempts` times without progress.
 
     `published`: number of committed micro-batches. `say`: gets one line per restart. Returns the error that ended the query, or None.
@@ -129,7 +127,7 @@ def again_while_passing(
         before = published()
         error = attempt()
         failures = 1 if published() > before else failures + 1
-        if error is None or failures >= attempts or not is_passing(error):
+        if error is None or failures >= attempts or not is_transient(error):
             return error
         what = next(what for sign, what in _PASSING.items() if sign in str(error))
         say(f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} (job.start_attempts)")
@@ -165,7 +163,7 @@ def explain(error: BaseException, spark_log: Path) -> RebalancerError:
     )
 
 
-def dead_java(code: int, spark_log: Path) -> JobError:
+def java_died(code: int, spark_log: Path) -> JobError:
     """The error to raise after Spark's Java process has ended. `code`: its exit code, or the negative number of a signal."""
     how = f"ended with exit code {code}" if code >= 0 else f"was killed by {_signal_name(-code)}"
     return JobError(

@@ -34,7 +34,7 @@ from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, packer, unpacking
-from streaming.failures import again_after_outages, again_while_passing, dead_java, explain
+from streaming.failures import explain, java_died, retry_after_outages, retry_transient
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.processor import OUTPUT, ClusterProcessor
@@ -221,7 +221,7 @@ def _run_with_restarts(
 
     outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
     with watched([getattr(job.topics, name) for name in _JOB_TOPICS], job.access, outage):
-        return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts, say), committed, check_topics, outage)
+        return retry_after_outages(lambda: retry_transient(once, committed, job.start_attempts, say), committed, check_topics, outage)
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
@@ -299,7 +299,7 @@ def _running(run: Run, lock: int) -> Iterator[SparkSession]:
         code = java_end(JAVA_ENDS_S)
         if code is None:
             raise
-        raise dead_java(code, run.folder / SPARK_LOG) from error
+        raise java_died(code, run.folder / SPARK_LOG) from error
     finally:
         stop_session(session)
 

@@ -86,7 +86,7 @@ class BrokerPoll:
         for broker, answer in answers.items():
             self._remember(broker, answer)
         missing = {broker: self._failures[broker].reason for broker in brokers if broker in self._failures}
-        reports = tuple(told for broker in brokers if isinstance(told := answers.get(broker), Report))
+        reports = tuple(report for broker in brokers if isinstance(report := answers.get(broker), Report))
         return Pass(self._passes, self.clock_ms(), reports, tuple(report.broker for report in reports), missing)
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ class OwnerPoll:
     _turn: Iterator[str] | None = None
     _seen: set[str] = field(default_factory=set)
     _owner: dict[str, str] = field(default_factory=dict)
-    _told: dict[str, bytes] = field(default_factory=dict)
+    _published: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
         """All bundles of each of these brokers where they changed: bundle → `{}`, sorted by name. Raises Unauthorized."""
@@ -95,9 +95,9 @@ class OwnerPoll:
         owned = defaultdict[str, dict[str, object]](dict)
         for bundle, owner in sorted(self._owner.items()):
             owned[owner][bundle] = {}
-        told = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
-        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in told.items() if self._told.get(broker) != body)
-        self._told = told
+        reports = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
+        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in reports.items() if self._published.get(broker) != body)
+        self._published = reports
         return changed
 
 

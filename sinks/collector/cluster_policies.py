@@ -42,7 +42,7 @@ def collect_policies(admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: in
 
 def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
     """Facts of each broker from modular load reports: broker → facts."""
-    return dict(_told(reports))
+    return dict(_reported(reports))
 
 
 def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _group(admin: PulsarAdmin, namespace: str) -> str | None:
         return None
 
 
-def _told(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _reported(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
     for report in sorted(reports, key=lambda report: report.broker):
         try:
             facts = _FACTS.decode(report.body)

@@ -37,7 +37,7 @@ class Owners(Protocol):
         ...
 
 
-def lives(admin: PulsarAdmin) -> Callable[[str], bytes]:
+def liveness_call(admin: PulsarAdmin) -> Callable[[str], bytes]:
     """A call that checks whether a broker answers; the content of its answer is not used."""
 
     def ask(broker: str) -> bytes:
@@ -49,30 +49,30 @@ def lives(admin: PulsarAdmin) -> Callable[[str], bytes]:
 
 @dataclass
 class ExtensiblePoll:
-    """`living`: checks whether a broker answers (`lives`); `keep_ms`: how long a broker's report stays valid."""
+    """`liveness`: checks whether a broker answers (`liveness_call`); `keep_ms`: how long a broker's report stays valid."""
 
     arrivals: Arrivals
-    living: BrokerPoll
+    liveness: BrokerPoll
     owners: Owners
     keep_ms: int
     clock_ms: Callable[[], int]
     _newest: dict[tuple[Kind, str], Report] = field(default_factory=dict)
-    _said_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
+    _published_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> Pass:
         """Runs one pass; also passes on reports of brokers not listed any more: they may be their last. Raises SinkError."""
         arrived = [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        polled = self.living.run(brokers)
+        polled = self.liveness.run(brokers)
         owned = self.owners.run(polled.answered)
         arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        again = self._again({(report.kind, report.broker) for report in arrived})
+        repeated = self._still_valid({(report.kind, report.broker) for report in arrived})
         missing = dict(polled.missing) | {
-            broker: why for broker in brokers if broker not in polled.missing and (why := self._lacking(broker))
+            broker: why for broker in brokers if broker not in polled.missing and (why := self._missing_reason(broker))
         }
         answered = tuple(broker for broker in brokers if broker not in missing)
-        return Pass(polled.number, self.clock_ms(), (*arrived, *again), answered, missing, owned)
+        return Pass(polled.number, self.clock_ms(), (*arrived, *repeated), answered, missing, owned)
 
     def close(self) -> None:
         """Closes the readers."""
@@ -83,7 +83,7 @@ class ExtensiblePoll:
         key = report.kind, report.broker
         last = self._newest.get(key)
         self._newest[key] = report if last is None or report.ts > last.ts else replace(report, ts=last.ts + 1)
-        self._said_ms[key] = report.ts
+        self._published_ms[key] = report.ts
         return self._newest[key]
 
     def _forget(self, brokers: Sequence[str]) -> None:
@@ -92,11 +92,11 @@ class ExtensiblePoll:
         self._newest = {
             (kind, broker): report
             for (kind, broker), report in self._newest.items()
-            if broker in alive and now - self._said_ms[kind, broker] <= self.keep_ms
+            if broker in alive and now - self._published_ms[kind, broker] <= self.keep_ms
         }
-        self._said_ms = {key: ts for key, ts in self._said_ms.items() if key[1] in alive}
+        self._published_ms = {key: ts for key, ts in self._published_ms.items() if key[1] in alive}
 
-    def _again(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
+    def _still_valid(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
         """Earlier reports that are still valid. Their equal content marks them as repeated samples in rounds."""
         now = self.clock_ms()
         held = [key for key, report in sorted(self._newest.items()) if key not in fresh and report.body != WITHDRAWN]
@@ -104,14 +104,14 @@ class ExtensiblePoll:
             self._newest[key] = replace(self._newest[key], ts=max(now, self._newest[key].ts + 1))
         return [self._newest[key] for key in held]
 
-    def _lacking(self, broker: str) -> str:
+    def _missing_reason(self, broker: str) -> str:
         """Why a live broker has no figures; empty if it has."""
-        newest, said = self._newest.get((FIGURES, broker)), self._said_ms.get((FIGURES, broker))
+        newest, published_ms = self._newest.get((FIGURES, broker)), self._published_ms.get((FIGURES, broker))
         if newest is not None and newest.body != WITHDRAWN:
             return ""
-        if said is None:
+        if published_ms is None:
             return f"{broker} has not published its load since the collector started; it does so when its load changes, or after 15 minutes"
-        age_s = (self.clock_ms() - said) / 1000
+        age_s = (self.clock_ms() - published_ms) / 1000
         if newest is not None:
             return f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle moves; new ones follow"
         return f"{broker} last published its load {age_s:.0f} s ago, which is too old to use; check the broker"

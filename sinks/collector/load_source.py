@@ -9,7 +9,7 @@ from typing import Literal
 
 from sinks.collector.broker_poll import BrokerPoll, Poll
 from sinks.collector.bundle_owners import OwnerPoll
-from sinks.collector.extensible_poll import ExtensiblePoll, lives
+from sinks.collector.extensible_poll import ExtensiblePoll, liveness_call
 from sinks.collector.load_topics import LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -47,7 +47,7 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
     found: dict[str, None] = {}
     failed: AdminError | None = None
-    for web in _webs(admin, [url.netloc for url in urls]):
+    for web in _web_services(admin, [url.netloc for url in urls]):
         try:
             found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
         except BrokerUnavailable as error:
@@ -59,7 +59,7 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     return f"{scheme}://{','.join(found)}"
 
 
-def _webs(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
+def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
     """Web services of brokers: the configured ones, then the others of the cluster's list, which is read only when needed."""
     yield from named
     yield from (broker for broker in admin.brokers() if broker not in named)
@@ -81,21 +81,21 @@ def open_poll(
 ) -> Poll:
     """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
-    `admins`: one client for the cluster, one for single brokers, which must not retry (see `hasty`).
+    `admins`: one client for the cluster, one for single brokers, which must not retry (see `single_try`).
     """
     admin, quick = admins
     if manager == "modular":
         return BrokerPoll(FrozenReports(quick).load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
     arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    living = BrokerPoll(lives(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
+    liveness = BrokerPoll(liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
     owners = OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms)
-    return ExtensiblePoll(arrivals, living, owners, collector.keep_ms, clock_ms)
+    return ExtensiblePoll(arrivals, liveness, owners, collector.keep_ms, clock_ms)
 
 
-#: The setting behind the deadline of `hasty`, for messages.
+#: The setting behind the deadline of `single_try`, for messages.
 HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
-def hasty(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
+def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
     """Settings of the admin client for calls to single brokers: a shorter deadline and no retries."""
     return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

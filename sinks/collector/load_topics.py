@@ -28,9 +28,9 @@ TOPICS: Mapping[Kind, str] = {
     "broker-load-data": "non-persistent://pulsar/system/loadbalancer-broker-load-data",
     "top-bundles-load-data": "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data",
 }
-_PATIENCE_MS = 500
+_QUEUE_WAIT_MS = 500
 #: The broker drops messages beyond this queue: room for 1,000 brokers that report twice within a second.
-_ROOM = 10_000
+_QUEUE = 10_000
 
 
 class LoadTopics:
@@ -77,7 +77,7 @@ class LoadTopics:
     def _reader(self, topic: str) -> pulsar.Reader:
         import pulsar
 
-        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_ROOM, reader_name="pulsar-rebalancer")
+        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_QUEUE, reader_name="pulsar-rebalancer")
 
     def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
         import pulsar
@@ -86,7 +86,7 @@ class LoadTopics:
             with pulsar_errors(*self._where):
                 while not self._ended.is_set():
                     with suppress(pulsar.Timeout):
-                        self._put(kind, reader.read_next(timeout_millis=_PATIENCE_MS))
+                        self._put(kind, reader.read_next(timeout_millis=_QUEUE_WAIT_MS))
         except SinkError as error:
             self._failed = error
 

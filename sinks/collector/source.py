@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sinks.collector.broker_poll import Pass, Poll
 from sinks.collector.collector import Collector, wall_clock_ms
-from sinks.collector.load_source import HASTY_DEADLINE, LoadManager, hasty, load_manager_of, open_poll
+from sinks.collector.load_source import HASTY_DEADLINE, LoadManager, load_manager_of, open_poll, single_try
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -44,7 +44,7 @@ def opened(
     `wait`: sleeps; returns True if the program is to end. `known`: brokers to ask besides `pulsar.admin_urls`.
     """
     known = known or KnownBrokers(pulsar)
-    hurried = PulsarAdmin(hasty(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE, known=known)
+    hurried = PulsarAdmin(single_try(pulsar, collector), wait, keep_open=False, deadline_name=HASTY_DEADLINE, known=known)
     with closing(PulsarAdmin(pulsar, wait, known=known)) as admin, closing(hurried) as quick:
         brokers, manager = admin.brokers(), load_manager_of(admin, pulsar)
         with closing(open_poll(manager, pulsar, collector, (admin, quick), wall_clock_ms)) as poll:

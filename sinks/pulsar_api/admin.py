@@ -24,9 +24,9 @@ from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned,
 T = TypeVar("T")
 
 _API = "/admin/v2"
-#: A broker that answers that it owns the bundle is believed. Other answers are checked with this number of other brokers.
-_MOST_ASKED = 3
-_SAY_NOBODY = 2
+#: Number of brokers that are asked for an owner, and number of equal answers that prove that there is none.
+_MAX_ASKED = 3
+_AGREEING_ANSWERS = 2
 
 
 class PulsarAdmin:
@@ -67,10 +67,10 @@ class PulsarAdmin:
         """Broker id of the leader; None while there is none."""
         call = Call("the leader broker", "GET", _path("brokers", "leaderBroker"))
         try:
-            told = _json(call, self._http.ask(call), dict).get("brokerId")
+            broker_id = _json(call, self._http.ask(call), dict).get("brokerId")
         except NotFound:
             return None
-        return told if isinstance(told, str) else None
+        return broker_id if isinstance(broker_id, str) else None
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
         """The runtime configuration of a broker, or of any broker, by Pulsar's keys."""
@@ -101,8 +101,8 @@ class PulsarAdmin:
         alive = self.brokers() if brokers is None else brokers
         first = [broker for broker in dict.fromkeys(likely) if broker in alive]
         failed: dict[str, AdminError] = {}
-        nobody = 0
-        for broker in [*first, *(broker for broker in alive if broker not in first)][:_MOST_ASKED]:
+        without_owner = 0
+        for broker in [*first, *(broker for broker in alive if broker not in first)][:_MAX_ASKED]:
             try:
                 owner = self._owner_by(broker, bundle, alive)
                 if owner is not None:
@@ -114,10 +114,10 @@ class PulsarAdmin:
             except AdminError as error:
                 failed[broker] = error
                 continue
-            nobody += 1
-            if nobody == _SAY_NOBODY:
+            without_owner += 1
+            if without_owner == _AGREEING_ANSWERS:
                 return None
-        if failed and not nobody:
+        if failed and not without_owner:
             raise next(iter(failed.values()))
         return None
 
@@ -126,7 +126,7 @@ class PulsarAdmin:
         call = Call(f"the bundles of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "bundles"))
         bounds = _json(call, self._http.ask(call), dict).get("boundaries")
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
-            raise _strange(call)
+            raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
 
     def unload(self, bundle: str, destination: str | None) -> None:
@@ -230,13 +230,13 @@ def _json(call: Call, body: bytes, kind: type[T]) -> T:
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _strange(call) from error
+        raise _unexpected_answer(call) from error
     if not isinstance(tree, kind):
-        raise _strange(call)
+        raise _unexpected_answer(call)
     return tree
 
 
-def _strange(call: Call) -> Refused:
+def _unexpected_answer(call: Call) -> Refused:
     return Refused(
         f"The answer to {call.what} is not one of Pulsar's admin API; check that pulsar.admin_urls is the web service of a broker."
     )

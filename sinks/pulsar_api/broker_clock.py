@@ -22,7 +22,7 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     try:
         with open_pool(tls_context(settings), 0, settings.connect_timeout_ms / 1000) as pool:
             asked = exchange(pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST)
-        told = asked.headers.get("date")
-        return None if told is None else int(parsedate_to_datetime(told).timestamp())
+        date = asked.headers.get("date")
+        return None if date is None else int(parsedate_to_datetime(date).timestamp())
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpx.InvalidURL, TooLarge, ValueError):
         return None

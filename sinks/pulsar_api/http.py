@@ -88,7 +88,7 @@ class PulsarHttp:
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._proved(call, base, _Window(began, now + (deadline - now) / share))
+                body = self._verified_exchange(call, base, _Window(began, now + (deadline - now) / share))
                 if call.at is None:
                     self.known.helped(base, failed[0] if failed else None)
                 return body
@@ -98,13 +98,13 @@ class PulsarHttp:
                 failed.append(error)
                 may = call.repeatable or isinstance(error, _NeverSent)
                 if not may or attempt >= max(self._settings.attempts, len(bases)):
-                    raise self._in_vain(failed, bases) from error
+                    raise self._all_failed(failed, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
-                    raise self._in_vain(failed, bases) from error
+                    raise self._all_failed(failed, bases) from error
         raise AssertionError("count() has no end")
 
-    def _in_vain(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
+    def _all_failed(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
         """The error after all addresses failed: the last one, or a refused token, or the first one with the number of other brokers."""
         first, last = failed[0], failed[-1]
         for error in failed:
@@ -131,7 +131,7 @@ class PulsarHttp:
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
 
-    def _proved(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
+    def _verified_exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
         """As `_exchange`, but an address known only from a file must prove that it is a broker of the cluster."""
         if call.at is not None or not self.known.is_doubtful(base):
             return self._exchange(call, base, window)
@@ -237,14 +237,14 @@ class PulsarHttp:
             parts = urlsplit(target)
             netloc = parts.netloc.rpartition("@")[2] if parts.port else f"{parts.hostname}:{443 if parts.scheme == 'https' else 80}"
         except ValueError:
-            self._distrust(call, url, "an invalid address")
+            self._refuse_redirect(call, url, "an invalid address")
         if "@" in parts.netloc or parts.scheme != self._urls[0].scheme or not is_broker(netloc):
-            self._distrust(call, url, f"{parts.scheme}://{netloc}")
+            self._refuse_redirect(call, url, f"{parts.scheme}://{netloc}")
         if not self._is_known(netloc, deadline):
-            self._distrust(call, url, netloc)
+            self._refuse_redirect(call, url, netloc)
         return target
 
-    def _distrust(self, call: Call, url: str, where: str) -> NoReturn:
+    def _refuse_redirect(self, call: Call, url: str, where: str) -> NoReturn:
         raise Refused(
             f"{_host(url)} redirects {call.what} to {where}, which is no broker in the cluster's list: not followed, and the token was not "
             "sent; add the address to pulsar.admin_urls if it is one of yours."

@@ -80,12 +80,12 @@ class _Backend:
     ) -> _Stream:
         import httpcore
 
-        until = min(_moment(timeout), time.monotonic() + self._connect_s)
+        until = min(_deadline(timeout), time.monotonic() + self._connect_s)
         addresses = self._names.addresses(host, port, until)
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
         for number, address in enumerate(addresses):
             # An address that does not answer leaves time for the next ones.
-            share = _left(until, _no_connection) / (len(addresses) - number)
+            share = _remaining(until, _no_connection) / (len(addresses) - number)
             try:
                 return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, socket_options=socket_options), self._connect_s)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -103,7 +103,7 @@ class _Stream:
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         import httpcore
 
-        return self._inner.read(max_bytes, _left(_moment(timeout), lambda: httpcore.ReadTimeout("the time is up")))
+        return self._inner.read(max_bytes, _remaining(_deadline(timeout), lambda: httpcore.ReadTimeout("the time is up")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Writes in pieces: the inner stream would give each piece the whole time."""
@@ -111,9 +111,9 @@ class _Stream:
 
         sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
         while rest:
-            left = _left(_moment(timeout), lambda: httpcore.WriteTimeout("the time is up"))
+            remaining = _remaining(_deadline(timeout), lambda: httpcore.WriteTimeout("the time is up"))
             try:
-                sock.settimeout(left)
+                sock.settimeout(remaining)
                 rest = rest[sock.send(rest) :]
             except TimeoutError as error:
                 raise httpcore.WriteTimeout(str(error)) from error
@@ -123,9 +123,9 @@ class _Stream:
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
         import httpcore
 
-        until = min(_moment(timeout), time.monotonic() + self._connect_s)
+        until = min(_deadline(timeout), time.monotonic() + self._connect_s)
         try:
-            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(until, _no_connection)), self._connect_s)
+            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _remaining(until, _no_connection)), self._connect_s)
         except httpcore.ConnectError as error:
             if isinstance(error.__cause__, ConnectionError):
                 raise httpcore.ConnectError(str(error)) from ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
@@ -153,7 +153,7 @@ class _Names:
         if _is_address(host):
             return [host]
         try:
-            found = self._answer(host, port).result(_left(until, _no_connection))
+            found = self._answer(host, port).result(_remaining(until, _no_connection))
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"the look-up of {host} takes too long; check the name server of this machine") from error
         except OSError as error:
@@ -197,17 +197,17 @@ def _is_address(host: str) -> bool:
     return False
 
 
-def _moment(timeout: float | None) -> float:
+def _deadline(timeout: float | None) -> float:
     assert timeout is not None, "every exchange has an end"
     return timeout
 
 
-def _left(until: float, late: Callable[[], Exception]) -> float:
+def _remaining(until: float, late: Callable[[], Exception]) -> float:
     """Seconds until the deadline. Raises `late()` if it has passed: a timeout of 0 would mean not to wait at all."""
-    left = until - time.monotonic()
-    if left <= 0:
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise late()
-    return left
+    return remaining
 
 
 def _no_connection() -> Exception:

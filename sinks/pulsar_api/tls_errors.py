@@ -24,7 +24,7 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     if found is None:
         return ""
     if isinstance(found, ssl.SSLCertVerificationError):
-        return _distrust(found)
+        return _untrusted(found)
     reason = getattr(found, "reason", None) or str(found)
     if any(word in reason for word in _PLAIN):
         return (
@@ -48,7 +48,7 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
     return False
 
 
-def _distrust(error: ssl.SSLCertVerificationError) -> str:
+def _untrusted(error: ssl.SSLCertVerificationError) -> str:
     shown = f"presents a TLS certificate that is not trusted ({error.verify_message or error})"
     if error.verify_code in _OTHER_NAME:
         return f"{shown}; use a host name that its certificate contains"

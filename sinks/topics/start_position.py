@@ -11,8 +11,8 @@ def start_ms(start: str) -> int | None:
         return None
     if start.isdecimal():
         return int(start)
-    moment = datetime.fromisoformat(start)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    time = datetime.fromisoformat(start)
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def start_complaints(setting: str, start: str) -> list[str]:

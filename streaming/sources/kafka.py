@@ -40,11 +40,11 @@ def kafka_records(spark: SparkSession, topic: TopicUri, job: JobSettings, access
 def source_options(topic: TopicUri, max_records: int, access: KafkaAccess) -> Mapping[str, str]:
     """Options of Spark's Kafka reader."""
     settings = access.settings
-    moment = start_ms(settings.start)
+    since_ms = start_ms(settings.start)
     start = {"startingOffsets": settings.start}
-    if moment is not None:
+    if since_ms is not None:
         # A partition without a record after that time starts at its end.
-        start = {"startingTimestamp": str(moment), "startingOffsetsByTimestampStrategy": "latest"}
+        start = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
     return {
         **client_options(topic, access),
         **start,

@@ -134,4 +134,4 @@ def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic
         own_kafka.server.kill()
         with pytest.raises(PublishTimeout) as raised:
             publisher.publish("c", b"{}")
-    assert "no such topic" not in str(raised.value)
+    assert "the topic does not exist" not in str(raised.value)

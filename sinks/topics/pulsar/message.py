@@ -31,8 +31,8 @@ class MessageId(NamedTuple):
         """
         if self.ledger >> _LEDGER_BITS:
             raise SinkError(
-                f"message {self.ledger}:{self.entry}:{self.batch}: the ids of ledgers are below 2^{_LEDGER_BITS} here; name a topic on a "
-                "cluster whose BookKeeper hands out such ids"
+                f"message {self.ledger}:{self.entry}:{self.batch}: ledger ids must be below 2^{_LEDGER_BITS}; use a topic on a "
+                "cluster whose BookKeeper assigns such ids"
             )
         batch = min(max(0, self.batch), _LAST_IN_BATCH) if self.entry <= _LAST_ENTRY else _LAST_IN_BATCH
         return self.ledger << (_ENTRY_BITS + _BATCH_BITS) | min(self.entry, _LAST_ENTRY) << _BATCH_BITS | batch

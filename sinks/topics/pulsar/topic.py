@@ -42,8 +42,8 @@ class PulsarTopicConsumer:
         self._link = PulsarLink(topic, settings, limits)
         self._handed: deque[tuple[Position, int, Any]] = deque()
         self._newest: dict[int, MessageId] = {}
-        self._fresh = True
-        self._room: int | None = None
+        self._first_poll = True
+        self._bytes_left: int | None = None
         self._consumers: list[pulsar.Consumer] = []
         try:
             for name in self._link.partitions():
@@ -57,9 +57,9 @@ class PulsarTopicConsumer:
 
         Waits longer for messages that are known to exist.
         """
-        self._room = max_bytes
+        self._bytes_left = max_bytes
         with self._link.errors():
-            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._fresh else timeout_s)
+            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._first_poll else timeout_s)
             deadline = time.monotonic() + self._link.timeout_s
             while not records and self._is_behind():
                 if time.monotonic() > deadline:
@@ -67,7 +67,7 @@ class PulsarTopicConsumer:
                         f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run"
                     )
                 records = self._polled(max_records, _LOOK_EVERY_S)
-        self._fresh = False
+        self._first_poll = False
         return records
 
     def commit(self, record: TopicRecord) -> None:
@@ -108,7 +108,7 @@ class PulsarTopicConsumer:
         import pulsar
 
         found: list[TopicRecord] = []
-        while len(found) < most and (self._room is None or self._room > 0):
+        while len(found) < most and (self._bytes_left is None or self._bytes_left > 0):
             try:
                 message = self._consumers[number].receive(1 if found else max(1, int(wait_s * 1000)))
             except pulsar.Timeout:
@@ -119,7 +119,7 @@ class PulsarTopicConsumer:
                 continue
             self._newest[number] = id_
             record = record_of(message, self._link.topic, number, self._link.limits)
-            self._room = None if self._room is None else self._room - record.size
+            self._bytes_left = None if self._bytes_left is None else self._bytes_left - record.size
             self._handed.append((record.position, number, message.message_id()))
             found.append(record)
         return found
@@ -179,7 +179,7 @@ class PulsarPublisher:
         import pulsar
 
         self._link = PulsarLink(topic, settings)
-        self._told = threading.Condition()
+        self._confirmations = threading.Condition()
         self._open = 0
         self._failed: list[pulsar.Result] = []
         try:
@@ -199,13 +199,13 @@ class PulsarPublisher:
 
     def publish(self, key: str, value: bytes) -> None:
         """Sends a record; blocks while too many are pending. Records with the same key keep their order."""
-        with self._told:
+        with self._confirmations:
             self._open += 1
         with self._link.errors():
             try:
                 self._producer.send_async(value, self._confirmed, partition_key=key or None)
             except BaseException:
-                with self._told:
+                with self._confirmations:
                     self._open -= 1
                 raise
 
@@ -215,8 +215,8 @@ class PulsarPublisher:
 
         with suppress(pulsar.PulsarException):  # the result of each record says more
             self._producer.flush()
-        with self._told:
-            in_time = self._told.wait_for(lambda: self._open == 0, self._link.timeout_s + 1)
+        with self._confirmations:
+            in_time = self._confirmations.wait_for(lambda: self._open == 0, self._link.timeout_s + 1)
             failed, self._failed = self._failed, []
             self._open = 0 if in_time else self._open
         if failed:
@@ -231,11 +231,11 @@ class PulsarPublisher:
     def _confirmed(self, result: pulsar.Result, _: object) -> None:
         import pulsar
 
-        with self._told:
+        with self._confirmations:
             self._open -= 1
             if result != pulsar.Result.Ok:
                 self._failed.append(result)
-            self._told.notify_all()
+            self._confirmations.notify_all()
 
 
 def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pulsar.Consumer:
