@@ -117,10 +117,10 @@ def _wait_for(check_topics: Callable[[], None], outage: Outage) -> None:
             outage.wait_or_raise(error)
 
 
-def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, say: Callable[[str], None]) -> E | None:
+def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int], attempts: int, log: Callable[[str], None]) -> E | None:
     """Restarts a query from its checkpoint after transient failures, at most `attempts` times without progress.
 
-    `published`: number of committed micro-batches. `say`: gets one line per restart. Returns the error that ended the query, or None.
+    `published`: number of committed micro-batches. `log`: gets one line per restart. Returns the error that ended the query, or None.
     """
     failures = 0
     while True:
@@ -130,7 +130,7 @@ def retry_transient(attempt: Callable[[], E | None], published: Callable[[], int
         if error is None or failures >= attempts or not is_transient(error):
             return error
         what = next(what for sign, what in _PASSING.items() if sign in str(error))
-        say(f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} (job.start_attempts)")
+        log(f"{what}; the machine may be overloaded; attempt {failures + 1} of {attempts} (job.start_attempts)")
 
 
 def explain(error: BaseException, spark_log: Path) -> RebalancerError:

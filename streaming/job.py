@@ -85,12 +85,12 @@ def run_job(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     session: SparkSession | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> JobResult:
     """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
     `on_progress`: called with every micro-batch, from another thread. `stop`: ends the run; so do SIGTERM and SIGINT in the main thread.
-    `session`: a running Spark session to use instead of starting (and stopping) one. `say`: gets messages for people: the epoch, and why
+    `session`: a running Spark session to use instead of starting (and stopping) one. `log`: gets messages for people: the epoch, and why
     the job waits.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
@@ -101,13 +101,13 @@ def run_job(
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
-        say(f"epoch {held.epoch}: executors refuse commands of older epochs")
+        log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
-            say(line)
+            log(line)
         report = stack.enter_context(_reports(job, on_progress))
         spark = stack.enter_context(_running(run, held.lock) if session is None else _shared_session(session, job))
         stack.enter_context(_signals(request))
-        return _run(spark, run, report, request, say)
+        return _run(spark, run, report, request, log)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
@@ -188,7 +188,7 @@ def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         del environment["REBALANCER_WORKERS"]
 
 
-def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
+def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]) -> JobResult:
     output = open_output(run.job, stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop.event)
@@ -198,7 +198,7 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Cal
         return None if stop.event.is_set() else _follow(_start(spark, run, output), output, progress, stop.event)
 
     try:
-        error = _run_with_restarts(run.job, once, lambda: progress.batches, stop.event, say)
+        error = _run_with_restarts(run.job, once, lambda: progress.batches, stop.event, log)
         if error is not None and not stop.event.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
     finally:
@@ -211,7 +211,7 @@ def _run_with_restarts(
     once: Callable[[], PySparkException | None],
     committed: Callable[[], int],
     stop: threading.Event,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> PySparkException | None:
     """Runs the query with all restarts. `committed`: number of micro-batches; returns the error that ended it, or None."""
 
@@ -219,9 +219,9 @@ def _run_with_restarts(
         if not stop.is_set():
             _check_topics_exist(job)
 
-    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
+    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, log)
     with watched([getattr(job.topics, name) for name in _JOB_TOPICS], job.access, outage):
-        return retry_after_outages(lambda: retry_transient(once, committed, job.start_attempts, say), committed, check_topics, outage)
+        return retry_after_outages(lambda: retry_transient(once, committed, job.start_attempts, log), committed, check_topics, outage)
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:

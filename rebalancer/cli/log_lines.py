@@ -34,7 +34,7 @@ class Line:
         return ": ".join(part for part in parts if part)
 
 
-Say = Callable[[Line | str], None]
+LogLine = Callable[[Line | str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Log:
     settings: LogSettings
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def say(self, entry: Line | str) -> None:
+    def write(self, entry: Line | str) -> None:
         """Prints to standard error; a plain text becomes a note."""
         self._print(entry if isinstance(entry, Line) else Line(entry), sys.stderr)
 
     def warn(self, text: str) -> None:
         """Prints a warning about a cluster's addresses to standard error."""
-        self.say(Line(text, "admin-urls", "warning"))
+        self.write(Line(text, "admin-urls", "warning"))
 
     def show(self, line: Line) -> None:
         """Prints to standard output, for lines that are the command's result."""
@@ -59,7 +59,7 @@ class Log:
     @contextmanager
     def errors(self, *, debug: bool) -> Iterator[None]:
         """Logs the error that ends the process; see `rebalancer.cli.errors.reported`."""
-        with reported(debug, complain=lambda text: self.say(Line(text, "error", "error"))):
+        with reported(debug, complain=lambda text: self.write(Line(text, "error", "error"))):
             yield
 
     def _print(self, line: Line, file: TextIO) -> None:

@@ -41,18 +41,18 @@ class KnownBrokers:
         self,
         settings: PulsarSettings,
         folders: Sequence[Path] = (),
-        say: Say = lambda _: None,
+        log: Say = lambda _: None,
         *,
         write: bool = True,
         clock_ms: Callable[[], int] = _now_ms,
     ) -> None:
         """Reads the files in `folders`, without requests. Raises SettingsError.
 
-        `write`: stores the cluster's list in the first folder. `say`: gets the reason if a file is not used.
+        `write`: stores the cluster's list in the first folder. `log`: gets the reason if a file is not used.
         """
         self._settings = settings
         self._urls = admin_urls(settings)
-        self._clock_ms, self._say = clock_ms, say
+        self._clock_ms, self._log = clock_ms, log
         files = [folder / f"brokers-{_key(settings, self._urls)}.json" for folder in folders]
         self._file = files[0] if files and write else None
         self._changing = threading.Lock()
@@ -83,7 +83,7 @@ class KnownBrokers:
         if self.used or failed is None or not self.is_fallback(base):
             return
         self.used, self.why = str(base), str(failed)
-        self._say(f"{failed} Until it does, {base} and other brokers of the cluster's list are asked.")
+        self._log(f"{failed} Until it does, {base} and other brokers of the cluster's list are asked.")
 
     def failed(self, base: AdminUrl) -> None:
         """Moves an address to the end of the order."""
@@ -147,7 +147,7 @@ class KnownBrokers:
     def _complain(self, sentence: str) -> None:
         """Reports once why a file is not used: it matters only at the next start."""
         if not self._complained:
-            self._say(sentence)
+            self._log(sentence)
         self._complained = True
 
 

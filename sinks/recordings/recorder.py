@@ -55,7 +55,7 @@ def record(
     target: Path,
     until: StopCondition,
     stop: Stop,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     *,
     unread: Skipped | None = None,
     outage: Outage | None = None,
@@ -77,7 +77,7 @@ def record(
                 recording.append(values)
                 records += len(values)
                 size += sum(len(value) + 1 for value in values)
-                say(f"{records} records")
+                log(f"{records} records")
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

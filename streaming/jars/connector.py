@@ -31,12 +31,12 @@ def connector_jars() -> tuple[Jar, ...]:
     return read_lock(_LOCK)
 
 
-def connector_settings(settings: JarSettings, say: Callable[[str], None] = lambda _: None) -> Mapping[str, str]:
+def connector_settings(settings: JarSettings, log: Callable[[str], None] = lambda _: None) -> Mapping[str, str]:
     """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing, SettingsError."""
     if settings.packages:
         return {"spark.jars.packages": settings.packages}
     if settings.folder:
         files = present(connector_jars(), Path(settings.folder).absolute())
     else:
-        files = fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, say)
+        files = fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)
     return {"spark.jars": ",".join(str(file) for file in files)}

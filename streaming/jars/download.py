@@ -77,11 +77,11 @@ def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
 
 
 def fetch(
-    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, say: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
+    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, log: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
 ) -> list[Path]:
     """The files of all jars in `folder`; downloads missing ones. One process at a time fills a folder.
 
-    `say`: gets one line before a download begins; `pause_s`: before the second attempt, longer before each further one.
+    `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer before each further one.
     An existing file of the right size is not verified again: it was before it got its name. Raises JarsMissing, SettingsError.
     """
     files = [folder / jar.name for jar in jars]
@@ -90,7 +90,7 @@ def fetch(
     with _locked(folder):
         wanted = _wanted(jars, folder)  # another process may have been faster
         if wanted:
-            say(f"downloading {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
+            log(f"downloading {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
             _download_all(wanted, folder, base_url.rstrip("/"), pause_s)
     return files
 

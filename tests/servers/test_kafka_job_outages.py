@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishRejected
-from streaming.job import _again, run_job
+from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
 from tests.faults.real_job import EAGER, eager
@@ -96,7 +96,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
 
     settings = KafkaSettings(timeout_ms=240_000)  # what Kafka's clients say by themselves comes later
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings)
-    assert _again(job, query, lambda: 0, threading.Event(), told.append) is None
+    assert _run_with_restarts(job, query, lambda: 0, threading.Event(), told.append) is None
     assert "no answer; check that the broker runs" in told[0]
     assert told[1].startswith("the servers of the topics answer again after ")
 

@@ -53,7 +53,7 @@ def listed_by(settings: PulsarSettings, known: KnownBrokers) -> tuple[str, ...]:
 def test_when_the_only_address_dies_the_others_are_asked_and_it_is_said_once(
     pulsar: FakePulsar, settings: PulsarSettings, said: list[str]
 ) -> None:
-    with closing(PulsarAdmin(settings, known=KnownBrokers(settings, say=said.append))) as admin:
+    with closing(PulsarAdmin(settings, known=KnownBrokers(settings, log=said.append))) as admin:
         dead, *alive = admin.brokers()[:1] + tuple(b for b in pulsar.cluster.brokers)
         assert dead in alive
         pulsar.kill(pulsar.cluster.brokers[0])
@@ -83,7 +83,7 @@ def test_a_broker_that_does_not_answer_about_itself_is_still_asked_about_the_clu
     """Otherwise a broker that the cluster listed would take the place of a configured one, and nothing would say so."""
     named = pulsar.cluster.brokers[0]
     pulsar.faults = lambda request: Fault(drop=True) if request.target.endswith("load-report") else None
-    with closing(PulsarAdmin(replace(settings, attempts=1), known=KnownBrokers(settings, say=said.append))) as admin:
+    with closing(PulsarAdmin(replace(settings, attempts=1), known=KnownBrokers(settings, log=said.append))) as admin:
         admin.brokers()
         with pytest.raises(BrokerUnavailable):
             admin.load_report(named)

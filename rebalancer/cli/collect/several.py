@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from rebalancer.cli.collect.changes import Changes, standstill_ms
-from rebalancer.cli.log_lines import Line, Say
+from rebalancer.cli.log_lines import Line, LogLine
 from sinks.collector.collector import StepResult
 from sinks.collector.settings import CollectorSettings
 from sinks.collector.source import Source, opened
@@ -86,14 +86,14 @@ class SharedPublisher:
 class Refusals:
     """Clusters that refuse our token: each is reported once and retried, because the token may be replaced."""
 
-    def __init__(self, clusters: int, stop: Stop, say: Say) -> None:
-        self._clusters, self._stop, self._say = clusters, stop, say
+    def __init__(self, clusters: int, stop: Stop, log: LogLine) -> None:
+        self._clusters, self._stop, self._log = clusters, stop, log
         self._now: dict[str, Unauthorized] = {}
 
     def add(self, cluster: str, error: Unauthorized) -> None:
         """Adds a cluster; stops everything if no other cluster is left."""
         if cluster not in self._now:
-            self._say(Line(str(error), "cluster-refuses", "error", cluster=cluster))
+            self._log(Line(str(error), "cluster-refuses", "error", cluster=cluster))
         self._now[cluster] = error
         if len(self._now) == self._clusters:
             self._stop.set()
@@ -113,7 +113,7 @@ def collect_all(
     settings: CollectorSettings,
     publisher: Publisher,
     stop: Stop,
-    say: Say,
+    log: LogLine,
     *,
     outage: Outage | None = None,
     known: Known = KnownBrokers,
@@ -123,17 +123,17 @@ def collect_all(
     Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows. Raises Unauthorized at the end if one of
     several clusters refuses our token, at once if all do. `known`: the known brokers for a cluster's settings.
     """
-    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, say), stop)
+    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, log), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
-            say(opened_line(source))
-            passes(source, shared, settings.pass_interval_ms / 1000, stop, say)
+            log(opened_line(source))
+            passes(source, shared, settings.pass_interval_ms / 1000, stop, log)
         return
-    refusals = Refusals(len(clusters), stop, say)
+    refusals = Refusals(len(clusters), stop, log)
     threads = [
         threading.Thread(
             target=_with_retries,
-            args=(cluster, settings, shared, stop, say),
+            args=(cluster, settings, shared, stop, log),
             kwargs={"refusals": refusals, "known": known},
             name=f"collect-{cluster.cluster}",
         )
@@ -150,31 +150,38 @@ def collect_all(
     refusals.raise_if_refused()
 
 
-def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, say: Say) -> None:
+def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, log: LogLine) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         for line in _lines(collector.step(), time.monotonic() - began, changes):
-            say(line)
+            log(line)
         # After a pass that took too long the next one begins at once; missed ones are not made up for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
 
 
 def _with_retries(
-    cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals, known: Known
+    cluster: PulsarSettings,
+    settings: CollectorSettings,
+    shared: SharedPublisher,
+    stop: Stop,
+    log: LogLine,
+    *,
+    refusals: Refusals,
+    known: Known,
 ) -> None:
     def named(entry: Line | str) -> None:
         line = entry if isinstance(entry, Line) else Line(entry)
-        say(replace(line, cluster=cluster.cluster))
+        log(replace(line, cluster=cluster.cluster))
 
     while not stop.is_set():
         try:
             with opened(cluster, settings, stop.wait, known(cluster)) as source:
                 refusals.accepted(cluster.cluster)
-                say(opened_line(source))
+                log(opened_line(source))
                 passes(source, shared, settings.pass_interval_ms / 1000, stop, named)
         except Unauthorized as error:
             refusals.add(cluster.cluster, error)

@@ -57,7 +57,7 @@ def collect(
             return
         with log.errors(debug=options.debug(ctx)):
             _collect(settings, stop, log)
-    log.say(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
+    log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
@@ -66,12 +66,12 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     for cluster in settings.clusters:
         admin_urls(cluster)
     names = [cluster.cluster for cluster in settings.clusters]
-    log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
+    log.write(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
-        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], say=log.warn)
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
         with watched([settings.job.topics.telemetry], settings.job.access, outage):
-            collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage=outage, known=known)
+            collect_all(settings.clusters, settings.collector, publisher, stop, log.write, outage=outage, known=known)
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
@@ -85,7 +85,7 @@ def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None
                 raise
             failed = True
             found.append({"cluster": cluster.cluster, "error": str(error)})
-            log.say(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
+            log.write(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
     if as_json:
         console.print_json(*(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0])))
     if failed:
@@ -95,7 +95,7 @@ def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None
 def _load_of(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
     known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
     with opened(cluster, settings.collector, stop.wait, known) as source:
-        log.say(opened_line(source))
+        log.write(opened_line(source))
         brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))
     if not quiet:
         console.show(as_table(brokers, settings.engine.weights))

@@ -55,13 +55,13 @@ def execute(
             log.show(line(done))
 
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
         begun = False
         while not stop.is_set():
             try:
                 with assembled(settings, apply, stop.wait, report, log.warn) as ready:
                     if not begun:
-                        log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
+                        log.write(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
                         stack.enter_context(watched(_topics(settings), settings.job.access, outage))
                     begun = True
                     _work(ready.executor, stop, once, outage)
@@ -72,7 +72,7 @@ def execute(
                 # Unfinished commands are read again from the topics and the journal, as after a restart.
                 outage.wait_or_raise(error)
     by = stop.by or "all done"
-    log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
+    log.write(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 

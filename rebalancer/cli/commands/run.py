@@ -54,7 +54,7 @@ def run(
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written
     text = f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
-    log.say(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
+    log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
     if stopped_by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
@@ -63,14 +63,14 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.job import run_job
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
-    log.say(
+    log.write(
         Line(f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}", "starting", fields={"strategy": strategy, "mode": mode})
     )
     return run_job(
         settings.job,
         settings.engine,
         drain=drain,
-        on_progress=lambda batch: log.say(Line(batch.line(), "micro-batch", fields=asdict(batch))),
+        on_progress=lambda batch: log.write(Line(batch.line(), "micro-batch", fields=asdict(batch))),
         stop=stop,
-        say=log.say,
+        log=log.write,
     )
