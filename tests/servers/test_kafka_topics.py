@@ -98,7 +98,7 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
         (
             Door("SASL_PLAINTEXT", sasl("SCRAM-SHA-512", password="wrong"), "password"),
             SinkError,
-            "authentication failed; check kafka.username",
+            "authentication failed: check kafka.username",
         ),
         (Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"), SinkError, r"not trusted: check kafka\.ca_file"),
         (Door("MTLS", ssl, "no certificate"), SinkError, r"not trusted: check kafka\.ca_file, kafka\.cert_file"),

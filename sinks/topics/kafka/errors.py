@@ -13,7 +13,7 @@ from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 NO_TOPIC = "the topic does not exist; create it with: rebalancer topics create"
 _TOO_LARGE = "the record is larger than the topic allows; raise its max.message.bytes"
-_LOGIN = "authentication failed; check kafka.username, the content of kafka.password_file and kafka.mechanism"
+_LOGIN = "authentication failed: check kafka.username, the content of kafka.password_file and kafka.mechanism"
 _SKIP_STEP = "find its producer, then delete the records up to there with Kafka's kafka-delete-records.sh, or name another topic"
 _TRUST = "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that the port belongs to a TLS listener"
 #: Part of the error or of the client's log → our error and its text; the first match applies.

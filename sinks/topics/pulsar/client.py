@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pulsar
 
 SECURE = "pulsar+ssl"
-_LOGIN = "authentication failed; check the token in pulsar.token_file and the permissions of its role"
+_LOGIN = "authentication failed: check the token in pulsar.token_file and the permissions of its role"
 #: Name of the client's exception → our error and its text.
 _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "AuthenticationError": (SinkError, _LOGIN),
