@@ -1,4 +1,4 @@
-"""The `filters` suite: queries that ask which brokers may take a bundle."""
+"""The `filters` suite: which brokers may take a bundle."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _Queries(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class FilterSuite:
-    """Asks one filter. `answer` turns the text of a query into what the filter says."""
+    """Runs one filter. `answer`: converts a query to the filter's answer."""
 
     answer: Callable[[bytes], dict[str, Any]]
 
@@ -87,7 +87,7 @@ class FilterSuite:
 
 
 def anti_affinity(text: bytes) -> dict[str, Any]:
-    """Who is left when the namespaces of a group are spread, and whether the bundle may leave its broker."""
+    """The brokers that remain when a group's namespaces are spread, and whether the bundle may leave its broker."""
     query = msgspec.json.decode(text, type=_Group)
     served = _served(query)
     members = group_members(query.groups, namespace_of(query.bundle))
@@ -100,7 +100,7 @@ def anti_affinity(text: bytes) -> dict[str, Any]:
 
 
 def even_distribution(text: bytes) -> dict[str, Any]:
-    """Who serves the fewest bundles of the namespace."""
+    """The brokers with the fewest bundles of the namespace."""
     query = msgspec.json.decode(text, type=_Spread)
     namespace = namespace_of(query.bundle)
     counts = {broker: Counter(map(namespace_of, bundles))[namespace] for broker, bundles in query.broker_bundles.items()}
@@ -108,7 +108,7 @@ def even_distribution(text: bytes) -> dict[str, Any]:
 
 
 def isolation(text: bytes) -> dict[str, Any]:
-    """Who may serve a namespace by the isolation policies, and the role of every broker."""
+    """The brokers that may serve a namespace by the isolation policies, and the role of every broker."""
     query = msgspec.json.decode(text, type=_Isolation)
     facts = {
         broker: BrokerFacts(persistent=broker not in query.persistent_disabled, non_persistent=broker not in query.non_persistent_disabled)
@@ -126,7 +126,7 @@ def isolation(text: bytes) -> dict[str, Any]:
 
 
 def topic_count(text: bytes) -> dict[str, Any]:
-    """Who may still take topics."""
+    """The brokers that may take more topics."""
     query = msgspec.json.decode(text, type=_TopicCount)
     limit = settings_of(FilterSettings, query.conf).max_topics
     topics = {broker: known.num_topics for broker, known in query.brokers.items()}

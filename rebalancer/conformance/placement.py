@@ -35,7 +35,7 @@ from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
 from strategies.usage import weighted_usage
 
-#: What Java throws where a candidate has no load data.
+#: Java's exception for a candidate without load data.
 _THROWN = {"error": "java.lang.NullPointerException"}
 
 
@@ -83,7 +83,7 @@ class _PlannedRounds(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PlacementSuite:
-    """Replays a case through one placement of the registry, one bundle a round. `state`: what is compared besides the best brokers."""
+    """Replays a case through one placement of the registry, one bundle per round. `state`: compared besides the best brokers."""
 
     placement: str
     state: Callable[[Memory], dict[str, Any]] = lambda _: {}
@@ -135,7 +135,7 @@ class _Plan:
             self.owners.setdefault(key, bundle)
 
     def changed(self, bundle: str, old: str, new: str) -> None:
-        """The object of a bundle changes its value: where it is a key of the map, nobody finds that entry any more."""
+        """Changes the value of a bundle's object: if it is a key of the map, its entry cannot be found any more."""
         if old != new and self.owners.get(old) == bundle:
             del self.owners[old]
             planned = {key: broker for key, broker in self.memory.cluster.planned.items() if key != old}
@@ -175,7 +175,7 @@ class PlannedSuite:
         placement, before = ParityAvgPlacement().place(request, plan.memory), plan.memory
         drawn, chosen = placement.code == "drawn", placement.chosen
         if drawn:
-            # Any candidate is right; to go on as Java did, its draw has to stand in the plan.
+            # Any candidate is correct; to continue as Java did, the plan gets Java's draw.
             chosen = was.get("chosen") if was.get("chosen") in placement.best else chosen
             plan.memory = planned_to(before, row.key, str(chosen))
             plan.take_over(look_up.bundle, row.key, before)
@@ -222,7 +222,7 @@ def _candidate(name: str, broker: _Broker | None, weights: Weights) -> Candidate
 
 
 def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:
-    """The extensible load manager's store of load data, where a case has one."""
+    """The extensible load manager's store of load data, if the case has one."""
     stored = {name: float(broker.weighted_max_ema) for name, broker in brokers.items() if broker.weighted_max_ema is not None}
     return replace(memory, brokers={name: BrokerMemory(ewma=usage) for name, usage in stored.items()}) if stored else memory
 

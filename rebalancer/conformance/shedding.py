@@ -20,7 +20,7 @@ class _Rounds(msgspec.Struct, frozen=True):
     rounds: list[RoundData]
 
 
-#: What a strategy is compared by besides its unloads: the round's answer and the bundles that were in its data.
+#: Compared besides the unloads of a strategy: the round's answer and the bundles in its data.
 State = Callable[[Shedding, Mapping[str, BundleRow]], dict[str, Any]]
 
 
@@ -44,7 +44,7 @@ class SheddingSuite:
 
 
 def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
-    """Of rules that remember nothing."""
+    """For rules without state."""
     return {}
 
 

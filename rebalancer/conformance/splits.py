@@ -56,7 +56,7 @@ class HashingSuite:
 
 @dataclass(frozen=True)
 class AlgorithmSuite:
-    """Where bundles are cut, and what becomes of the namespace."""
+    """Where bundles are cut, and the resulting bundles of the namespace."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
@@ -65,7 +65,7 @@ class AlgorithmSuite:
 
 
 def flows_of(stats: Mapping[str, TrafficData]) -> dict[str, TopicFlow]:
-    """What topics carry, in and out together."""
+    """Traffic of topics, in and out together."""
     traffic = {topic: Traffic(*row.columns()) for topic, row in stats.items()}
     return {topic: TopicFlow(row.msg_rate, row.msg_throughput) for topic, row in traffic.items()}
 
@@ -81,7 +81,7 @@ def range_of(bundle: str, where: str) -> tuple[str, KeyRange]:
 def _place(query: _Topic) -> dict[str, Any]:
     hash_ = topic_hash(query.topic)
     found = bundle_of(hash_, _numbers(query.boundaries), "parity")
-    # tenant and namespace are the two parts behind the domain.
+    # tenant and namespace are the two parts after the domain.
     namespace = "/".join(query.topic.split("://")[-1].split("/")[:2])
     return {"hash": hash_, "bundle": None if found is None else f"{namespace}/{found}"}
 

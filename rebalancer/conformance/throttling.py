@@ -108,7 +108,7 @@ class _LimiterPlayer:
         match name, arguments:
             case "at", [time]:
                 self.now_ns = time
-                if isinstance(self.limiter, ClassicLimiter):  # its timer ticks whether somebody looks or not
+                if isinstance(self.limiter, ClassicLimiter):  # its timer runs independently of reads
                     self._look()
             case "consume", [messages, bytes_]:
                 self.limiter = self.limiter.charged(messages, bytes_, self.now_ns)
@@ -175,7 +175,7 @@ def _compared(
 
 
 def _failure(player: _LimiterPlayer | _BucketPlayer, operations: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """What the operation answers that Java's class refused."""
+    """The answer of the operation that Java's class refused."""
     try:
         for name, *arguments in operations[:1]:
             player.play(name, arguments)

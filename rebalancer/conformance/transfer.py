@@ -14,7 +14,7 @@ from rebalancer.conformance.vectors import Case, Number
 from strategies.shedding.transfer.parity import judge_as_java
 from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict
 
-#: All ages are relative to one instant.
+#: All ages are relative to this time.
 _NOW_MS = 1_000_000_000_000
 
 
@@ -85,7 +85,7 @@ class TransferSuite:
 
 
 def _settings(conf: Mapping[str, Any]) -> TransferSettings:
-    """Java's class leaves namespaces out by itself; here a round does so before it asks, so that the rule's field is no setting."""
+    """Removes namespaces before the shedder runs; in Java the class does this itself, so the field of the rule is not a setting here."""
     excluded = conf.get("loadBalancerSheddingExcludedNamespaces", [])
     names = excluded.split(",") if isinstance(excluded, str) else excluded
     return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))

@@ -1,4 +1,4 @@
-"""Merges all sources into checked settings; every complaint is raised at once."""
+"""Merges all sources into checked settings; all complaints are raised together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rebalancer.settings import complaints
-from rebalancer.settings.clusters import parted, told_of
+from rebalancer.settings.clusters import named_complaint, split_by_cluster
 from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
@@ -28,7 +28,7 @@ from streaming.settings import JobSettings
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting with the value that counts, and who gave it (`source` is a file, variable or flag; empty for defaults)."""
+    """One setting with its effective value and source (`source`: file, variable or flag; empty for defaults)."""
 
     leaf: Leaf
     value: Any
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings: one by one, and as the objects the other packages take. `clusters`: all that are named, [pulsar] if none is."""
+    """All settings: as entries, and as the objects of the other packages. `clusters`: the named ones, or [pulsar] if there are none."""
 
     entries: tuple[Entry, ...]
     engine: EngineSettings
@@ -50,7 +50,7 @@ class Settings:
     clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
-        """The value of one setting by its dotted path; KeyError for unknown paths."""
+        """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
 
@@ -60,9 +60,9 @@ def load(
     flags: Sequence[str] = (),
     shedders: Shedders = SHEDDERS,
 ) -> Settings:
-    """Settings from flags over environment over file over defaults. SettingsError carries all complaints of all sources.
+    """Loads settings; flags override the environment, the environment the file, the file defaults. SettingsError has all complaints.
 
-    `shedders`: the strategies there are; a program that brings its own adds it to those of the registry (`SHEDDERS.extended(...)`).
+    `shedders`: the known strategies; a program adds its own to the registry with `SHEDDERS.extended(...)`.
     """
     leaves = all_leaves(shedders)
     from_env, env_complaints = from_environment(environment or {}, leaves)
@@ -72,9 +72,9 @@ def load(
 
 
 def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS) -> Settings:
-    """Settings from assignments, later ones over earlier ones. SettingsError carries all complaints, those already made included."""
+    """Settings from assignments; later ones override earlier ones. SettingsError has all complaints, `complained` included."""
     leaves = all_leaves(shedders)
-    common, named = parted(given)
+    common, named = split_by_cluster(given)
     found = [*complaints.about_paths(common, leaves), *complained]
     entries, wrong = _merge(common, leaves)
     found += wrong or _broken_rules(entries, shedders)
@@ -88,11 +88,11 @@ def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedde
 
 
 def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:
-    """[pulsar] with what [clusters.NAME] says over it; complaints about it are added to `found`."""
+    """[pulsar] with the values of [clusters.NAME] over it; adds complaints to `found`."""
     leaves = tuple(leaf for leaf in all_leaves() if leaf.section == "pulsar")
     wrong = complaints.about_paths(own, leaves)
     entries, values = _merge([*(one for one in common if one.path.startswith("pulsar.")), *own], leaves)
-    found += [told_of(name, complaint) for complaint in wrong or values]
+    found += [named_complaint(name, complaint) for complaint in wrong or values]
     made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
     return made
 
@@ -128,7 +128,7 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
 
 
 def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
-    """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
+    """Checks beyond single values: rules between the settings of a strategy, topic URIs, and lists."""
     found: list[str] = []
     try:
         Engine(_engine(entries, shedders))
@@ -184,7 +184,7 @@ def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
 
 
 def _built(cls: type, section: str, entries: Sequence[Entry], **more: Any) -> Any:
-    """What a table builds; a key that chooses among classes is none of theirs."""
+    """The object of a table; skips keys that select a class."""
     known = {field.name for field in dataclasses.fields(cls)}
     values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}
     return cls(**values, **more)

@@ -160,7 +160,7 @@ SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "i
     [
         ("{", "line 2: not JSON"),
         ('{"suite":"shedding"}', "line 2: not a case of this form: Object missing required field `strategy`"),
-        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is not known; there are shedding"),
+        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is unknown; known are shedding"),
         (json.dumps({**SOUND, "strategy": "BestShedder"}), "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder"),
         (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
         (json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}), "line 2: conf.loadBalancerCPUResourceWeight: 'much'"),
@@ -185,4 +185,4 @@ def test_damaged_gzip_data_exits_2(tmp_path: Path, damage: Callable[[bytes], byt
 def test_missing_and_empty_files_and_folders_exit_2(tmp_path: Path) -> None:
     assert conformance(tmp_path / "nowhere.jsonl").exit_code == 2
     assert conformance(tmp_path).exit_code == 2
-    assert "holds no case" in conformance(written(tmp_path)).stderr
+    assert "contains no case" in conformance(written(tmp_path)).stderr

@@ -175,7 +175,7 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
             )
         ),
         (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),
-        (("record", "{here}/c.jsonl", "--format", "parquet"), "another ending than --format parquet"),
+        (("record", "{here}/c.jsonl", "--format", "parquet"), "does not have the ending of --format parquet"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
@@ -197,10 +197,10 @@ def test_a_table_of_something_else_or_without_a_column_is_refused(tmp_path: Path
     _, path = recorded(tmp_path, islice(an_hour(), 5))
     whole = parquet.read_table(path)
     parquet.write_table(whole.drop_columns(["ts", "bundles"]), path)
-    with pytest.raises(SinkError, match=r"lacks the columns ts, bundles; make it anew with `rebalancer convert`"):
+    with pytest.raises(SinkError, match=r"lacks the columns ts, bundles; make it again with `rebalancer convert`"):
         read_blocks(path)
     parquet.write_table(whole.replace_schema_metadata(None).select(["ts"]), path)
-    with pytest.raises(SinkError, match=r"is no columnar recording of this version"):
+    with pytest.raises(SinkError, match=r"is not a columnar recording of this version"):
         read_blocks(path)
 
 

@@ -176,7 +176,7 @@ def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_bytes(b"hello\n")
     answer = rebalancer("shadow", tmp_path / "notes.jsonl")
     assert answer.code == 1
-    assert "notes.jsonl holds no telemetry, so nobody's moves can be seen in it" in answer.err
+    assert "notes.jsonl contains no telemetry, so moves cannot be detected" in answer.err
 
 
 def test_without_a_recording_the_topics_of_the_settings_are_read(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class TestToAndFro:
             for step in (has(A, number * 100, *mine), has(B, number * 100 + 1, *theirs), sweep(number * 100 + 2, A, B))
         ]
         log = recorded(tmp_path, back_and_forth)
-        assert f"{ONE} goes to and fro: 2 moves, {A} → {B} → {A}" in rebalancer("shadow", log).words
+        assert f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}" in rebalancer("shadow", log).words
         assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [{"cluster": "c", "bundle": ONE, "path": [A, B, A]}]
         assert rebalancer("shadow", log, "--since", "99s", "--json").json["to_and_fro"] == []
 

@@ -184,7 +184,7 @@ def test_published_and_all_stand_alone(small: Path) -> None:
     for word in ("published", "all"):
         answer = CliRunner().invoke(app, ["simulate", word, str(small)])
         assert answer.exit_code == 2
-        assert f"{word} stands alone" in answer.stderr
+        assert f"{word} cannot be combined" in answer.stderr
 
 
 def test_nothing_runs_that_was_not_named() -> None:

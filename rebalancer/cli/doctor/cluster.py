@@ -20,7 +20,7 @@ from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
 from rebalancer.settings.load import Settings
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import Source, look, opened
+from sinks.collector.source import Source, opened, run_until_complete
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
@@ -152,7 +152,7 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
 
 def check_figures(source: Source, patience_s: float) -> Finding:
     """Has everybody figures, and are they new?"""
-    done = look(source, patience_s, Event().wait)
+    done = run_until_complete(source, patience_s, Event().wait)
     text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
     if not done.missing:
         return ok("reports", text)

@@ -1,4 +1,4 @@
-"""`rebalancer conformance`: compare a file of vectors, say how many cases are identical, show where the others part."""
+"""`rebalancer conformance`: compares a file of vectors, prints how many cases are identical and where others differ."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rebalancer.conformance.vectors import read_cases
 
 
 def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
-    """Compares a file, prints the result, and answers the exit code: 0, or 5 when a decision, an order or a state differs.
+    """Compares a file, prints the result, and returns the exit code: 0, or 5 if a decision, an order or a state differs.
 
-    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or about a class that nobody knows.
+    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or of an unknown class.
     """
     verdicts = [compare(case) for case in read_cases(file)]
     shown = [difference for verdict in verdicts for difference in verdict.differences][: max(0, first)]
@@ -31,7 +31,7 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
 
 
 def list_suites(*, as_json: bool = False) -> int:
-    """Prints every suite with the classes of Pulsar that it asks and those that the live round uses, and answers the exit code 0."""
+    """Prints every suite with the classes of Pulsar that it covers and those that the live round uses, and returns the exit code 0."""
     suites: dict[str, list[str]] = {}
     live: dict[str, list[str]] = {}
     for suite, strategy in SUITES:
@@ -58,7 +58,7 @@ def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Differe
         "total": len(verdicts),
         "identical": results["identical"],
         "different": results["different"],
-        # For readers of the first form: there is an adapter for every class now.
+        # For readers of the first format: every class has an adapter now.
         "not_in_this_version": {},
         "rounds": sum(verdict.rounds for verdict in verdicts),
         "differences": [asdict(difference) for difference in shown],

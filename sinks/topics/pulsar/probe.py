@@ -1,4 +1,4 @@
-"""Whether brokers serve Pulsar topics at this moment: each partition's broker is asked which message is its newest."""
+"""Probes whether brokers serve Pulsar topics: asks the broker of each partition for the id of the newest message."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     import pulsar
 
 
-#: As many use the same connections.
+#: Number of probes over the same connections.
 _QUESTIONS = 20
 
 
-class PulsarQuestion:
-    """Connected between two questions while there are answers: a broker that answers costs one small request per partition.
+class PulsarProbe:
+    """Keeps its connections between answered probes: a probe then costs one small request per partition.
 
-    After a question without an answer the next one begins with a look-up, over a new connection: another broker may serve the topic by
-    then, and the client holds on to a broker that stands still for up to a minute. So does every 20th question: a client that has lost its
-    connection for a moment may answer by itself, and there may be more partitions.
+    After an unanswered probe the next one uses a new connection and a new look-up: another broker may serve the topic by then, and the
+    client keeps a connection to a hanging broker for up to a minute. The same happens every 20th probe: after a short loss of connection
+    the client may answer from its cache, and partitions may have been added.
     """
 
     def __init__(self, topics: Collection[TopicUri], settings: PulsarSettings) -> None:
-        """Connects at the first question. `settings.deadline_ms` is for each of the requests."""
+        """Connects on the first probe. `settings.deadline_ms`: timeout of each request."""
         self._topics, self._settings = topics, settings
         self._open = ExitStack()
         self._readers: list[tuple[PulsarLink, pulsar.Reader]] = []
         self._questions_left = 0
 
     def __call__(self) -> None:
-        """Raises SinkError, PublishTimeout when no broker answers for one of the topics, SettingsError."""
+        """Raises SinkError, PublishTimeout if no broker answers for one of the topics, SettingsError."""
         try:
             if self._questions_left == 0:
                 self._connect()
@@ -48,7 +48,7 @@ class PulsarQuestion:
             raise
 
     def close(self) -> None:
-        """Closes the connections; the next question begins with new ones."""
+        """Closes the connections; the next probe opens new ones."""
         self._readers, self._questions_left = [], 0
         self._open.close()
 
@@ -62,7 +62,7 @@ class PulsarQuestion:
 
 
 def _readers(link: PulsarLink) -> list[pulsar.Reader]:
-    """At the end of each partition; none where we may not read."""
+    """A reader at the end of each partition; none if the token may not read."""
     try:
         return [link.at_end(partition) for partition in link.partitions()]
     except PublishTimeout:
