@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sinks.executor.applier import Applier
 from sinks.executor.effect import Effect, refusal
 from sinks.executor.facts import Facts
-from sinks.executor.intake import Arrival, Intake, Rejection, Task
+from sinks.executor.intake import Arrival, Intake, RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.executor.judge import Judgement, judge
 from sinks.executor.publish import Done, ResultPublisher
@@ -100,7 +100,7 @@ class Executor:
         self._intake.forget()
         return len(wave)
 
-    def _results(self, wave: Sequence[Arrival]) -> list[Future[Done | Rejection | None]]:
+    def _results(self, wave: Sequence[Arrival]) -> list[Future[Done | RefusedRecord | None]]:
         """All of a wave, worked on side by side."""
         with ThreadPoolExecutor(self._config.at_once, thread_name_prefix="apply") as pool:
             results = [pool.submit(self._result, arrival.content) for arrival in wave]
@@ -110,7 +110,7 @@ class Executor:
                     self._intake.learn_epochs()
         return results
 
-    def _result(self, content: Task | Rejection | None) -> Done | Rejection | None:
+    def _result(self, content: Task | RefusedRecord | None) -> Done | RefusedRecord | None:
         return Done(content, self._outcome(content)) if isinstance(content, Task) else content
 
     def _outcome(self, task: Task) -> Outcome:

@@ -48,7 +48,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RefusedRecord:
     """A record that is no command, and why."""
 
     record: TopicRecord
@@ -59,7 +59,7 @@ class Arrival(NamedTuple):
     """A record and what it holds: a task, no command at all, or (None) nothing to do for this executor."""
 
     record: TopicRecord
-    content: Task | Rejection | None
+    content: Task | RefusedRecord | None
 
 
 class Intake:
@@ -114,11 +114,11 @@ class Intake:
         """
         self._journal.forget(min(self._clock_ms(), self._issued_ms) - _REMEMBER_MS)
 
-    def _content(self, record: TopicRecord) -> Task | Rejection | None:
+    def _content(self, record: TopicRecord) -> Task | RefusedRecord | None:
         try:
             wire = self._read(record)
         except WireError as error:
-            return Rejection(record, error)
+            return RefusedRecord(record, error)
         if wire.cluster != self._config.cluster:
             return None
         received = Received(wire.id, record.position, record.value)

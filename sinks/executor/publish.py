@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sinks.executor.intake import Rejection, Task
+from sinks.executor.intake import RefusedRecord, Task
 from sinks.executor.journal import Journal
 from sinks.topics.access import Publisher
 from sinks.wire.codec import cluster_of
@@ -32,12 +32,12 @@ class ResultPublisher:
     journal: Journal
     on_outcome: Callable[[Done], None]
 
-    def publish(self, result: Done | Rejection | None) -> None:
+    def publish(self, result: Done | RefusedRecord | None) -> None:
         """Returns when the result is on its topics; None is the result of a record that is left to others."""
         match result:
             case Done():
                 self._publish_outcome(result)
-            case Rejection():
+            case RefusedRecord():
                 self._publish_rejection(result)
 
     def _publish_outcome(self, done: Done) -> None:
@@ -49,7 +49,7 @@ class ResultPublisher:
         self.journal.publish(task.received, task.command.expires_at_ms if task.believed else 0)
         self.on_outcome(done)
 
-    def _publish_rejection(self, rejection: Rejection) -> None:
+    def _publish_rejection(self, rejection: RefusedRecord) -> None:
         record = rejection.record
         cluster = cluster_of(record.value)
         origin = Origin(record.position, record.value, record.size)

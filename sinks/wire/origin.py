@@ -1,4 +1,4 @@
-"""Where a record came from and its original bytes, as one opaque value that travels with the decoded record to the rejected topic."""
+"""A record's position and original bytes, packed into one value that travels with the decoded record to the rejected topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPRESSED = 1
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`value`: the original bytes, or the first of them when `truncated`; `size`: how many there were."""
+    """`value`: the original bytes, or their beginning if `truncated`. `size`: bytes of the whole record."""
 
     position: Position
     value: bytes
@@ -30,7 +30,7 @@ class Origin:
 
 
 def pack_origin(position: Position, value: bytes, size: int | None = None, *, compress: bool = True) -> bytes:
-    """`size` is given where `value` holds only the beginning. Without `compress` it is faster and larger; readers need not care."""
+    """`size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger; `unpack_origin` reads both."""
     topic = position.topic.encode()
     flags = _COMPRESSED if compress else 0
     header = _HEADER.pack(_VERSION, flags, len(topic), position.partition, position.offset, len(value) if size is None else size)
@@ -38,12 +38,12 @@ def pack_origin(position: Position, value: bytes, size: int | None = None, *, co
 
 
 def origin_size(origin: bytes) -> int:
-    """The true size of the record in bytes, without unpacking anything else."""
+    """Bytes of the whole record, read from the header alone."""
     return int(_header(origin)[5])
 
 
 def unpack_origin(origin: bytes) -> Origin:
-    """The opposite of `pack_origin`. Raises ContractError for bytes that it did not write."""
+    """The inverse of `pack_origin`. Raises ContractError for bytes that `pack_origin` did not write."""
     _, flags, topic_length, partition, offset, size = _header(origin)
     start = _HEADER.size + topic_length
     body = origin[start:]

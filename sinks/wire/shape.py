@@ -1,16 +1,18 @@
-"""How deep and how crowded a JSON record is, found in its bytes: no value is built, so looking costs a few times the record at most."""
+"""Limits nesting and number of JSON arrays and objects, counted in the bytes: memory is at most three times the record."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strategies.errors import WireError
 
-#: Deeper than this no contract goes. The limit must not depend on how deep the caller's own stack is, as Python's does.
+#: No contract nests deeper. A fixed limit, because Python's own depends on the depth of the caller's stack.
 DEEPEST = 400
-#: An array or object costs a reader some 100 to 300 bytes however short it is: up to FEW of them may be that short, of more each must have
-#: MEAN_BYTES of the record. A load report has one in 130 bytes.
+#: An array or object costs a reader 100 to 300 bytes even if it is empty: up to FEW may be short; beyond that, each needs MEAN_BYTES of
+#: the record on average. A load report has one per 130 bytes.
 FEW = 20_000
 MEAN_BYTES = 32
 
@@ -18,18 +20,20 @@ _NEITHER_QUOTES_NOR_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
+#: Bytes looked at together: what numpy makes of them takes fifteen times as much.
+_PIECE = 2**18
 
 
 def check_shape(value: bytes) -> None:
-    """Raises WireError for a record that nests too deep, or that holds too many arrays and objects for its size."""
+    """Raises WireError for a record that nests too deep or has too many arrays and objects for its size."""
     openings = value.count(b"{") + value.count(b"[")
-    if openings <= DEEPEST:  # cheap for ordinary records
+    if openings <= DEEPEST:  # most records end here
         return
-    brackets = _brackets(value)
-    if int(np.cumsum(brackets, dtype=np.int32).max(initial=0)) > DEEPEST:
+    deepest, found = _depth_and_count(value)
+    if deepest > DEEPEST:
         raise too_deep()
     most = max(FEW, len(value) // MEAN_BYTES)
-    if openings > most and (found := int(np.count_nonzero(brackets == 1))) > most:
+    if found > most:
         text = (
             f"The record has {found} arrays and objects, more than the {most} allowed for its size; write it as docs/schemas describes it."
         )
@@ -37,15 +41,30 @@ def check_shape(value: bytes) -> None:
 
 
 def too_deep() -> WireError:
-    """The record nests deeper than any contract does."""
+    """The error for a record that nests deeper than any contract."""
     return WireError("too-deep", "The record nests hundreds of levels deep; write it as its contract in docs/schemas describes it.")
 
 
-def _brackets(value: bytes) -> NDArray[np.int8]:
-    """+1 for every bracket that opens and −1 for every one that closes, those in strings left out."""
+def _depth_and_count(value: bytes) -> tuple[int, int]:
+    """The deepest nesting, and the number of arrays and objects."""
+    depth = deepest = found = 0
+    for brackets in _brackets(value):
+        depths = np.cumsum(brackets, dtype=np.int32)
+        deepest = max(deepest, depth + int(depths.max(initial=0)))
+        depth += int(depths[-1]) if depths.size else 0
+        found += int(np.count_nonzero(brackets == 1))
+    return deepest, found
+
+
+def _brackets(value: bytes) -> Iterator[NDArray[np.int8]]:
+    """+1 per opening bracket, −1 per closing bracket, those in strings excluded; piece by piece."""
     unescaped = value.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = np.frombuffer(unescaped.translate(None, _NEITHER_QUOTES_NOR_BRACKETS), dtype=np.uint8)
-    quotes = marks == ord('"')
-    outside = ~np.logical_xor.accumulate(quotes) & ~quotes
-    steps: NDArray[np.int8] = np.take(_STEPS, marks[outside])
-    return steps
+    signs = unescaped.translate(None, _NEITHER_QUOTES_NOR_BRACKETS)
+    del unescaped
+    within = False
+    for start in range(0, len(signs), _PIECE):
+        marks = np.frombuffer(signs, dtype=np.uint8, count=min(_PIECE, len(signs) - start), offset=start)
+        quotes = marks == ord('"')
+        strings = np.logical_xor.accumulate(quotes) ^ within
+        yield np.take(_STEPS, marks[~strings & ~quotes])
+        within = bool(strings[-1])

@@ -155,15 +155,17 @@ class Automaton:
 
 def _character(operation: str, argument: Any, flags: int) -> _Test:
     """The test of the character at a place."""
+    # Asked once: each question to the flags makes an object, and a test runs for every state and character.
+    every, folds = bool(flags & re.DOTALL), bool(flags & re.IGNORECASE)
     if operation == "ANY":
-        return lambda text, at: bool(flags & re.DOTALL) or text[at] != "\n"
+        return lambda text, at: every or text[at] != "\n"
     items = [("LITERAL", argument)] if operation != "IN" else [(str(kind), value) for kind, value in argument]
     negated = operation == "NOT_LITERAL" or items[0][0] == "NEGATE"
     wanted = [(kind, value) for kind, value in items if kind != "NEGATE"]
 
     def test(text: str, at: int) -> bool:
         one = text[at]
-        alike = {one, one.lower(), one.upper()} if flags & re.IGNORECASE and one.isascii() else {one}
+        alike = {one, one.lower(), one.upper()} if folds and one.isascii() else {one}
         return any(_is(character, kind, value) for character in alike for kind, value in wanted) is not negated
 
     return test

@@ -1,7 +1,7 @@
 """Reads the imports of a source tree and says which of them cross the layers.
 
 rebalancer.cli → rebalancer.{analysis, conformance} → rebalancer.{settings, simulation} → streaming → sinks → strategies, where simulation
-and conformance import strategies only; libraries only where they are declared and needed.
+imports strategies only, and conformance both; libraries only where they are declared and needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import packages_distributions
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import files as files_of_distribution
 from pathlib import Path
 
 #: The top-level packages of the product.
@@ -27,7 +28,7 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "sinks": frozenset({"sinks", "strategies"}),
     "streaming": _CORE,
     "rebalancer.simulation": frozenset({"rebalancer.simulation", "strategies"}),
-    "rebalancer.conformance": frozenset({"rebalancer.conformance", "strategies"}),
+    "rebalancer.conformance": frozenset({"rebalancer.conformance", "rebalancer.simulation", "strategies"}),
     "rebalancer.settings": _CORE | {"rebalancer.settings"},
     "rebalancer.analysis": _CORE | {"rebalancer.analysis", "rebalancer.settings", "rebalancer.simulation"},
     "rebalancer.cli": _CORE | _ROOMS | {"rebalancer.cli"},
@@ -99,6 +100,12 @@ def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"), str(file))
 
 
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a module: a walk takes longer than the parsing, and several checks look at each node."""
+    return tuple(ast.walk(tree))
+
+
 def modules(folder: Path) -> list[Path]:
     """All Python files below `folder`, in order of name."""
     return sorted(folder.rglob("*.py"))
@@ -159,14 +166,18 @@ def allowed_libraries(root: Path, package: str) -> frozenset[str]:
         declared |= {distribution(line) for line in project["optional-dependencies"]["spark"]} | {"py4j"}  # py4j comes with pyspark
     if package in WITH_REPORTS:
         declared |= {distribution(line) for line in project["optional-dependencies"]["report"]}
-    names = {name for name, owners in installed().items() if declared & owners}
-    return frozenset(names | ({"pydantic_core"} if "pydantic" in names else set()))
+    names = frozenset(name for one in declared for name in import_names(one))
+    return names | ({"pydantic_core"} if "pydantic" in names else frozenset())
 
 
 @cache
-def installed() -> Mapping[str, frozenset[str]]:
-    """Import name → distributions that bring it. Reading them takes a second or more, and they do not change."""
-    return {name: frozenset(map(distribution, owners)) for name, owners in packages_distributions().items()}
+def import_names(name: str) -> frozenset[str]:
+    """The top-level packages and modules of a distribution, none where it is not installed (another platform, a missing extra)."""
+    try:
+        files = files_of_distribution(name) or ()
+    except PackageNotFoundError:
+        return frozenset()
+    return frozenset(file.parts[0].partition(".")[0] for file in files if file.suffix in (".py", ".so", ".pyd") and file.parts[0] != "..")
 
 
 def distribution(requirement: str) -> str:
@@ -179,11 +190,20 @@ def distribution(requirement: str) -> str:
 
 def imports(file: Path, tree: ast.Module) -> Iterator[Import]:
     """Every import statement of a module, and every import_module("…") whose name is written out."""
-    late = {id(child) for function in ast.walk(tree) if is_function(function) for child in ast.walk(function) if child is not function}
-    late |= {id(child) for block in ast.walk(tree) if is_typing_block(block) for child in ast.walk(block)}
-    for node in ast.walk(tree):
+    top = {id(node) for node in run_on_import(tree)}
+    for node in nodes(tree):
         for name in imported_names(node):
-            yield Import(file, getattr(node, "lineno", 0), name, id(node) not in late)
+            yield Import(file, getattr(node, "lineno", 0), name, id(node) in top)
+
+
+def run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a module outside functions and outside blocks for type checkers."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not is_function(node) and not is_typing_block(node):
+            waiting += ast.iter_child_nodes(node)
 
 
 def is_function(node: ast.AST) -> bool:
@@ -209,6 +229,6 @@ def imported_names(node: ast.AST) -> list[str]:
 
 def calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and name of every call of a bare name."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.lineno, node.func.id

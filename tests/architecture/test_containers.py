@@ -15,6 +15,7 @@ import pytest
 from rebalancer.settings.load import load
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.containers import Container, Image, our_containers, read_compose, read_image
+from tests.unit.command_line import rebalancer
 
 COMPOSE_FILE = ROOT / "docker/compose.yaml"
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
@@ -112,8 +113,8 @@ def test_the_spark_class_of_a_container_exists(container: Container) -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"REBALANCER_JOB__MASTER": "spark://spark-master:7077"}], ids=["image", "compose"])
 def test_the_settings_of_the_containers_are_good(environment: dict[str, str]) -> None:
-    answer = run("rebalancer", "config", "show", "--config", "docker/rebalancer.toml", environment=environment)
-    assert answer.returncode == 0, answer.stdout
+    answer = rebalancer("config", "show", "--config", ROOT / "docker/rebalancer.toml", env=environment)
+    assert answer.code == 0, answer.words
 
 
 def test_an_option_that_does_not_exist_is_noticed() -> None:

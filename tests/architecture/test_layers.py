@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strategies.shedding.registry import SHEDDERS
-from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, parsed, violations
+from tests.architecture.layers import LAYERS, UNAWARE_OF_STRATEGIES, modules, nodes, parsed, violations
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,7 +104,7 @@ def project_of(package: str, line: str, folder: Path) -> Path:
 
 def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and text of every string and identifier of a module."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Constant(value=str(text)) | ast.Name(id=text) | ast.Attribute(attr=text):
                 yield node.lineno, text

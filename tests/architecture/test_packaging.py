@@ -6,13 +6,16 @@ import importlib.util
 import re
 import shutil
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.architecture.command_line import ROOT, run, unknown_options
 from tests.architecture.layers import PACKAGES
+from tests.golden import conftest as golden
 
 TARGETS = ("demo", "test", "check", "bench", "bench-decisions", "bench-java", "golden", "zip", "test-long", "clean", "setup")
 BENCHMARKS = (
@@ -23,6 +26,7 @@ BENCHMARKS = (
 )
 
 
+@pytest.mark.heavy
 def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -48,6 +52,12 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout
     (wheel,) = tmp_path.glob("pulsar_rebalancer-*-py3-none-any.whl")
     assert files_of_packages(source) - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
+def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:
+    """What is no module is packed by its ending only; `make test` builds the wheel itself."""
+    packed = ("*.py", *tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"]["*"])
+    assert [file for file in files_of_packages(ROOT) if not any(Path(file).match(pattern) for pattern in packed)] == []
 
 
 def test_the_zip_for_spark_submit_runs_by_itself(tmp_path: Path) -> None:
@@ -93,7 +103,9 @@ def test_make_runs_what_exists() -> None:
     for target, module in BENCHMARKS:
         assert f"-m {module}" in run("make", "--dry-run", target).stdout
         assert importlib.util.find_spec(module) is not None
-    assert "--golden-rewrite" in run(sys.executable, "-m", "pytest", "tests/golden", "--help").stdout
+    options: list[str] = []
+    golden.pytest_addoption(SimpleNamespace(addoption=lambda *names, **_: options.extend(names)))  # type: ignore[arg-type]
+    assert [word for word in run("make", "--dry-run", "golden").stdout.split() if word in options] == ["--golden-rewrite"]
 
 
 def files_of_packages(root: Path) -> set[str]:

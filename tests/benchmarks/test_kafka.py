@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from benchmarks.figures import Sample
 from benchmarks.kafka_batches import BatchTimes
 from benchmarks.kafka_live import Latency, RoundCost
 from benchmarks.kafka_tables import DECODING, JOB, PASS_THROUGH, Figures, tables
+from tests.faults.real_job import environment_of_a_short_run
 
 
 def flat(ms: float) -> Sample:
@@ -63,7 +63,7 @@ def test_a_tiny_run_measures_everything_and_leaves_nothing(tmp_path: Path) -> No
         "4",
         "--json",
     ]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = environment_of_a_short_run() | {"TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)

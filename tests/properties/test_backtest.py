@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
-from rebalancer.analysis.backtest.run import Job, Loop, run, run_together
+from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
+from rebalancer.analysis.backtest.run import BacktestJob, Loop, run, run_together
 from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Timeline
 from sinks.recordings.columnar_reading import Block, read_blocks
@@ -21,6 +21,7 @@ from sinks.wire.encoding import encode_command, encode_round
 from strategies.engine import EngineSettings
 from strategies.model import Command, Rejection, Round, Skip
 from strategies.store import InMemoryStore
+from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.recordings import a_recording, any_engine
 
@@ -41,7 +42,7 @@ class Folded:
 
 
 def fold(blocks: list[Block], settings: EngineSettings, *, leap: bool) -> Folded:
-    loop, folded = OpenLoop(settings, leap=leap), Folded()
+    loop, folded = ColumnarFold(settings, leap=leap), Folded()
     for happened in loop.fold(blocks):
         if isinstance(happened, Quiet):
             for number, ts in enumerate(happened.times_ms.tolist()):
@@ -67,6 +68,7 @@ def everything(store: InMemoryStore) -> object:
     return brokers, [store.get_table(one.broker) for one in brokers], kept, state.missing, state.policies, state.joined
 
 
+@costly
 @given(strategies, seeds, seeds, lengths, st.integers(1, 400))
 def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: str, seed: int, other: int, passes: int, cut: int) -> None:
     settings = any_engine(strategy, other)
@@ -93,18 +95,20 @@ def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: 
 
 
 @pytest.mark.heavy
+@costly
 @given(strategies, st.sampled_from(("closed", "closed", "open")), seeds, seeds, lengths)
 def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str, loop: Loop, seed: int, other: int, passes: int) -> None:
     settings = replace(load(flags=[f"shedding.strategy={strategy}"]), engine=any_engine(strategy, other))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
-        leaping, step_by_step = (run(Job(path, "a", settings, loop), leap=leap) for leap in (True, False))
+        leaping, step_by_step = (run(BacktestJob(path, "a", settings, loop), leap=leap) for leap in (True, False))
     assert step_by_step.passed_over == 0
     assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
 
 
 @pytest.mark.heavy
+@costly
 # A move is told in a pass of which this block of the file has no report.
 @example(pair=(("transfer", 502), ("overload", 1_843_399_207)), loop="closed", seed=644, passes=49, group=11)
 @given(st.tuples(rules, rules), st.sampled_from(("closed", "open")), seeds, lengths, st.integers(5, 60))
@@ -115,7 +119,7 @@ def test_runs_that_read_the_file_together_are_what_each_is_alone(
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
         parquet.write_table(parquet.read_table(path), path, row_group_size=group)
-        jobs = [Job(path, one, replace(load(), engine=any_engine(one, other)), loop) for one, other in pair]
+        jobs = [BacktestJob(path, one, replace(load(), engine=any_engine(one, other)), loop) for one, other in pair]
         together, alone = list(run_together(jobs)), [run(job) for job in jobs]
     for one, another in zip(together, alone, strict=True):
         assert one.passed_over == another.passed_over

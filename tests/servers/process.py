@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from tests.faults.real_job import environment_of_a_short_run
 from tests.waiting import eventually
 
 PROJECT = Path(__file__).parents[2]
@@ -26,12 +27,11 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Process:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 self._words,
                 cwd=PROJECT,
-                env=environment,
+                env=environment_of_a_short_run(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

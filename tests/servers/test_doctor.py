@@ -12,6 +12,7 @@ import pytest
 from rebalancer.cli import exits
 from rebalancer.cli.doctor.cluster import check_cluster
 from rebalancer.cli.doctor.finding import Finding
+from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.epochs import newest_rounds
@@ -29,7 +30,7 @@ LATER_MS = 3_000
 
 
 def found(settings: PulsarSettings, shadow: bool = False) -> dict[str, Finding]:
-    return {finding.check: finding for finding in check_cluster(load(), settings, shadow)}
+    return {finding.check: finding for finding in (*check_expiry(settings, time.time()), *check_cluster(load(), settings, shadow))}
 
 
 def test_modular_brokers_run_what_they_name(pulsar: PulsarCluster, tmp_path: Path) -> None:

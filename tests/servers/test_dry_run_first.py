@@ -25,9 +25,12 @@ MANAGERS = {"modular": "pulsar", "extensible": "guarded_pulsar"}
 def test_going_live_after_a_dry_run_takes_one_round_more_at_most(manager: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     cluster: PulsarCluster = request.getfixturevalue(MANAGERS[manager])
     after = rounds_until_even(cluster, tmp_path / "after-dry-runs", manager, dry_runs=2)
-    alone = rounds_until_even(cluster, tmp_path / "apply-alone", manager, dry_runs=0)
-    print(f"rounds with --apply until it is even: {alone} alone, {after} after two dry runs")
-    assert after <= alone + 1
+    print(f"rounds with --apply until it is even: {after} after two dry runs")
+    # Alone it takes one round at least: only more than two ask for the comparison, which costs a second loop.
+    if after > 2:
+        alone = rounds_until_even(cluster, tmp_path / "apply-alone", manager, dry_runs=0)
+        print(f"rounds with --apply from the start until it is even: {alone}")
+        assert after <= alone + 1
 
 
 def rounds_until_even(cluster: PulsarCluster, folder: Path, manager: str, *, dry_runs: int) -> int:
@@ -64,7 +67,7 @@ def rounds_until_even(cluster: PulsarCluster, folder: Path, manager: str, *, dry
 
 def working(loop: Loop) -> bool:
     """Starting the program takes as long as it takes, and is no round."""
-    return "carrying out commands" in loop.log("execute").read_text("utf-8")
+    return "applying commands" in loop.log("execute").read_text("utf-8")
 
 
 def dry_run(loop: Loop) -> None:

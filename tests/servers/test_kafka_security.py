@@ -27,7 +27,8 @@ DOORS = [
 ]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=str)
+# The two logins with SCRAM differ in a name that the same code puts into the same place: the longer one stands for both.
+@pytest.mark.parametrize("door", [pytest.param(one, marks=pytest.mark.slow) if "256" in str(one) else one for one in DOORS], ids=str)
 def test_the_job_passes_every_door(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, door: Door
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from sinks.wire.codec import decode
 from sinks.wire.signing import SigningKey
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command, now_ms
+from tests.faults.real_job import environment_of_a_short_run
 from tests.servers.pulsar_cluster import PulsarCluster, token_of
 from tests.servers.pulsar_users import Bundles, around, bundles, execute, traffic, words
 from tests.unit.command_line import rebalancer
@@ -63,7 +63,7 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarClus
     settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
     for answer in (rebalancer("collect", "--once", *words(settings)), execute(settings, control)):
         assert answer.code == exits.ERROR
-        assert "shows a certificate that is not trusted" in answer.words
+        assert "presents a TLS certificate that is not trusted" in answer.words
         assert "pulsar.tls_ca_file" in answer.words
         assert "Traceback" not in answer.words
         assert len(answer.err.strip().splitlines()) <= 3
@@ -122,7 +122,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
     key, own = a_key(tmp_path)
     common = [*words(settings), *around(control), "--set", f"signing.key_file={key}"]
     with ExitStack() as stack, traffic(used):
-        collect = stack.enter_context(started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=500"))
+        collect = stack.enter_context(started("collect", tmp_path, common, "--set", "collector.pass_interval_ms=2000"))
         eventually(lambda: any(isinstance(decode(record, b""), Sweep) for record in control.read("telemetry")), 120, "no sweep")
         run = stack.enter_context(started("run", tmp_path, common, "--drain", "--set", f"job.checkpoint={tmp_path / 'checkpoint'}"))
         bundle = used.all[0]
@@ -134,7 +134,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
             lines.update(everybody())
             return run.process.poll() is not None and act.process.poll() is not None
 
-        eventually(both_ended, 300, "job or executor do not end")
+        eventually(both_ended, 300, "job or executor do not end", 0.5)
         collect.process.send_signal(signal.SIGTERM)
         assert [one.process.wait(120) for one in (collect, run, act)] == [0, 0, 0], [one.told() for one in (collect, run, act)]
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
@@ -170,7 +170,7 @@ class Started:
 @contextmanager
 def started(name: str, folder: Path, given: Sequence[str], *more: str) -> Iterator[Started]:
     """Tracebacks are not hidden from it; killed at the end if it still runs."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")} | {"REBALANCER_DEBUG": "1"}
+    environment = environment_of_a_short_run() | {"REBALANCER_DEBUG": "1"}
     log = folder / f"{name}-{secrets.token_hex(4)}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(

@@ -72,7 +72,7 @@ class Cut:
 
 
 CUTS = [
-    Cut("modular-broker-joins", "avg", 1, 1, first=50),
+    Cut("modular-broker-joins", "avg", 1, 1, first=40),
     Cut("modular-broker-joins", "threshold", 7, 3),
     Cut("modular-broker-joins", "avg", 1000, 1),
     Cut("modular-broker-killed", "threshold", 1, 3, first=60),

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from streaming.checkpoint.guard import GUARD
 from streaming.job import run_job
+from tests.faults.real_job import environment_of_a_short_run
 from tests.spark.workshop import Workshop, eager, recording
 
 pytestmark = pytest.mark.spark
@@ -39,7 +40,7 @@ class JobProcess:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **(environment or {})},
+            env={**environment_of_a_short_run(), **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -14,7 +14,7 @@ TIGHT = LimitSettings(moves_per_round=4, moves_per_hour=25, moved_mib_per_round=
 
 
 @pytest.mark.parametrize("strategy", SHEDDERS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
     done = chaos(seed, EngineSettings(strategy=strategy, limits=TIGHT), rounds=120)
     assert done.broken == ()
@@ -24,7 +24,7 @@ def test_the_promises_hold_whatever_happens(strategy: str, seed: int) -> None:
 
 
 def test_everything_that_can_go_wrong_does() -> None:
-    done = chaos(5, EngineSettings(strategy="overload"), rounds=400)
+    done = chaos(4, EngineSettings(strategy="overload"), rounds=200)
     assert set(done.disturbed) == {
         *("broker joins", "broker leaves", "broker dies"),
         *("report lost", "report late", "report twice"),
@@ -43,7 +43,7 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
     given = ["overload", "--rounds", "60", "--first-seed", "7", "--seeds", "2", "--moves-per-round", "5", "--promised-per-hour", "2"]
     assert main(given) == 1
     printed = capsys.readouterr().out
-    again = next(line for line in printed.splitlines() if "again: " in line)
+    again = next(line for line in printed.splitlines() if "repeat: " in line)
     assert "seed 7, round " in printed
     assert "bundles move within the hour, 2 may" in printed
 
@@ -54,4 +54,4 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
 
 def test_without_a_breach_the_program_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["avg", "--rounds", "40", "--seeds", "1"]) == 0
-    assert "every promise held in 1 × 40 rounds of each" in capsys.readouterr().out
+    assert "all invariants held in 1 × 40 rounds of each" in capsys.readouterr().out

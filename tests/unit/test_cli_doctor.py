@@ -165,7 +165,7 @@ def test_topics(tmp_path: Path) -> None:
 def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executors_need_it(tmp_path: Path) -> None:
     (tmp_path / "outcomes").touch()
 
-    found = check_topics(job(tmp_path))[-1]
+    *_, found = check_topics(job(tmp_path))
 
     assert (found.check, found.status, found.remedy) == ("topic outcomes", "warn", "mend that, or change topics.outcomes")
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.simulation.executor import SimulatedExecutor
-from rebalancer.simulation.skewed import skewed_cluster
-from rebalancer.simulation.telemetry import collection_pass, outcome_reports, to_json
+from rebalancer.simulation.closed_loop import outcome_reports
+from rebalancer.simulation.clusters.skewed import skewed_cluster
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode_command, decode_round
 from strategies.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
@@ -94,14 +94,14 @@ def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: P
     config = tmp_path / "settings.toml"
     config.write_text("[round]\ncool_down_ms = 120000\n[shedding.avg]\nlow_threshold = 5\nmax_unload = 0.5\nmin_msg_rate = 1\n", "utf-8")
     cluster = skewed_cluster(bundles=48, usage=(0.89, 0.4, 0.1))
-    executor, outcomes, moved = SimulatedExecutor(cluster), tuple[Outcome, ...](), 0
+    writer, outcomes, moved = TelemetryWriter(cluster), tuple[Outcome, ...](), 0
 
     with piped("--config", str(config)) as pipe:
         for number in range(1, ROUNDS + 1):
-            pipe.feed([to_json(seen) for seen in (*outcome_reports(outcomes), *collection_pass(cluster))])
+            pipe.feed([writer.json(seen) for seen in (*outcome_reports(outcomes), *cluster.collect())])
             done, commands = pipe.round()
             assert (done.round, done.commands) == (number, tuple(command.id for command in commands))
-            outcomes = executor.apply(commands, done.ts)
+            outcomes = cluster.carry_out(commands, done.ts)
             moved += sum(outcome.status == "applied" for outcome in outcomes)
         assert ended(pipe) == (0, "")
 
@@ -118,32 +118,24 @@ def lines(file: Path) -> list[bytes]:
 
 
 def test_rejected_records_are_told_and_kept_while_the_rest_goes_on(tmp_path: Path) -> None:
-    with piped("--rejected", str(tmp_path / "rejected.jsonl")) as pipe:
-        pipe.feed([b"oops", load_report("a:1", 0), b"\xff\xfe", load_report("b:1", 1), sweep(2, "a:1", "b:1")])
-        done, _ = pipe.round()
-        code, said = ended(pipe)
+    log = [b"oops", load_report("a:1", 0), b"\xff\xfe", load_report("b:1", 1), sweep(2, "a:1", "b:1")]
+    answer = rebalancer("replay", "-", "--rejected", tmp_path / "rejected.jsonl", stdin=b"".join(line + b"\n" for line in log))
 
-    assert (done.round, code) == (1, 0)
-    assert [line.partition(" of -:")[0] for line in said.splitlines()] == ["rejected not-json at byte 0", said_place(pipe.log[:2])]
+    assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
+    place = sum(len(line) + 1 for line in log[:2])
+    said = [line.partition(" of -:")[0] for line in answer.err.splitlines()]
+    assert said == ["rejected not-json at byte 0", f"rejected not-utf8 at byte {place}"]
     kept: list[Any] = [json.loads(line) for line in lines(tmp_path / "rejected.jsonl")]
-    assert [(row["code"], row["offset"]) for row in kept] == [("not-json", 0), ("not-utf8", sum(len(line) + 1 for line in pipe.log[:2]))]
-
-
-def said_place(before: Sequence[bytes]) -> str:
-    return f"rejected not-utf8 at byte {sum(len(line) + 1 for line in before)}"
+    assert [(row["code"], row["offset"]) for row in kept] == [("not-json", 0), ("not-utf8", place)]
 
 
 def test_a_last_record_without_a_line_end_counts() -> None:
-    with piped() as pipe:
-        pipe.feed([load_report("a:1", 0), load_report("b:1", 1)])
-        assert pipe.process.stdin is not None
-        pipe.process.stdin.write(sweep(2, "a:1", "b:1"))
-        pipe.process.stdin.close()
-        assert pipe.round()[0].round == 1
-        assert pipe.process.wait(A_MOMENT_S) == 0
+    log = [load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")]
+    answer = rebalancer("replay", "-", stdin=b"\n".join(log))
+    assert (decode_round(answer.out.encode().splitlines()[-1]).round, answer.code) == (1, 0)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.heavy)])
 def test_interrupted_while_it_waits_for_input(number: int, code: int) -> None:
     with piped() as pipe:
         pipe.feed([load_report("a:1", 0), load_report("b:1", 1), sweep(2, "a:1", "b:1")])

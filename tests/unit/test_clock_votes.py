@@ -88,6 +88,7 @@ def test_brokers_that_died_do_not_vote_for_an_earlier_time() -> None:
     assert closed[-1].ts - T0 >= 390_000
 
 
+@pytest.mark.heavy
 def test_more_than_two_thousand_brokers_go_on_together_after_a_pause() -> None:
     names = [f"b{i}:1" for i in range(2_100)]
     cycles = [[report(name, start + i / 100, 20 + start) for i, name in enumerate(names)] for start in (0, 60, 200)]

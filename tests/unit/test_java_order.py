@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strategies.java.hash_order import concurrent_hash_map_order, copied_order, double_keys, hash_map_order, java_hash
@@ -106,7 +106,6 @@ def test_a_hash_map_walks_as_node_by_node(keys: list[str], table_size: int) -> N
 
 
 @given(names)
-@settings(max_examples=300)
 def test_a_concurrent_hash_map_walks_as_node_by_node(keys: list[str]) -> None:
     assert concurrent_hash_map_order(keys).tolist() == walk_of_a_concurrent_hash_map(keys)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import pytest
 
 from sinks.topics.retry_backoff import RetryBackoff
@@ -42,15 +45,15 @@ def test_what_works_again_begins_a_new_outage() -> None:
     for _ in range(3):
         outage.wait_or_raise(AWAY)
         outage.wait_or_raise(AWAY)
-        outage.over()
+        outage.succeeded()
     assert day.pauses == [1, 2] * 3
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 5 s", "the servers of the topics answer again after 3 s"] * 3
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     day = Day()
-    with pytest.raises(SinkError, match="no such topic"):
-        day.outage(5).wait_or_raise(SinkError("there is no such topic"))
+    with pytest.raises(SinkError, match="the topic does not exist"):
+        day.outage(5).wait_or_raise(SinkError("the topic does not exist"))
     with pytest.raises(PublishTimeout):
         day.outage(0).wait_or_raise(AWAY)
     assert (day.pauses, day.said) == ([], [])
@@ -64,35 +67,35 @@ def told(day: Day) -> list[str]:
 def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(None)
-    outage.asked(AWAY)
+    outage.probed(None)
+    outage.probed(AWAY)
     day.wait(40)
-    outage.asked(AWAY)
-    outage.asked(None)
-    outage.over()
+    outage.probed(AWAY)
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 40 s"]
 
 
 def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(AWAY)
+    outage.probed(AWAY)
     outage.wait_or_raise(AWAY)
-    outage.asked(None)
+    outage.probed(None)
     outage.wait_or_raise(AWAY)
-    outage.over()
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 1 s"]
 
 
 def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(None)
+    outage.probed(None)
     outage.wait_or_raise(AWAY)
     assert day.said == []
     outage.wait_or_raise(AWAY)
-    outage.asked(None)
-    outage.over()
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 2 s"]
 
 
@@ -100,11 +103,42 @@ def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
     """On Pulsar, reading from a broker that answers nothing succeeds, with no records."""
     day = Day()
     outage = day.outage(100)
-    outage.asked(AWAY)
+    outage.probed(AWAY)
     for _ in range(3):
-        outage.over()
+        outage.succeeded()
         day.wait(10)
-        outage.asked(AWAY)
-    outage.asked(None)
-    outage.over()
+        outage.probed(AWAY)
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 30 s"]
+
+
+class Guarded(RetryBackoff):
+    """Complains about a flag that is set without the lock."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert "_lock" not in vars(self) or self._lock.locked(), name
+        super().__setattr__(name, value)
+
+
+def test_two_threads_set_its_flags_under_its_lock_and_say_begin_and_end_in_turn() -> None:
+    said: list[str] = []
+    outage = Guarded(1e9, lambda _: False, said.append)
+
+    def asks() -> None:
+        for number in range(2_000):
+            outage.probed(AWAY if number % 3 else None)
+
+    def works() -> None:
+        for number in range(2_000):
+            if number % 3:
+                outage.wait_or_raise(AWAY)
+            else:
+                outage.succeeded()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(asks), pool.submit(works)]:
+            done.result()
+    begins = ["trying again" in sentence for sentence in said]
+    assert begins[:1] == [True]
+    assert all(one != other for one, other in pairwise(begins))

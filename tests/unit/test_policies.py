@@ -88,7 +88,7 @@ def test_a_snapshot_that_cannot_be_read_allows_no_move(snapshot: str) -> None:
     ("patterns", "what"),
     [
         (["a"] * 300, "5000 patterns"),
-        (["a" * 3_000] * 10, "500000 characters in patterns"),
+        pytest.param(["a" * 3_000] * 10, "500000 characters in patterns", marks=pytest.mark.heavy),
         (["(a?){900}b"], "20000 states in patterns"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

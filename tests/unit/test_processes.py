@@ -68,8 +68,12 @@ def test_a_signal_that_another_thread_hears_waits_until_all_processes_are_starte
 @linux
 @pytest.mark.parametrize(
     ("ending", "send", "code"),
-    [(signal.SIGINT, os.killpg, 130), (signal.SIGINT, os.kill, 130), (signal.SIGTERM, os.killpg, 143), (signal.SIGKILL, os.kill, -9)],
-    ids=["Ctrl-C", "SIGINT", "SIGTERM to all", "kill -9"],
+    [
+        pytest.param(signal.SIGINT, os.killpg, 130, id="Ctrl-C"),
+        pytest.param(signal.SIGINT, os.kill, 130, id="SIGINT", marks=pytest.mark.heavy),
+        pytest.param(signal.SIGTERM, os.killpg, 143, id="SIGTERM to all", marks=pytest.mark.heavy),
+        pytest.param(signal.SIGKILL, os.kill, -9, id="kill -9"),
+    ],
 )
 def test_simulate_leaves_nobody_behind(ending: signal.Signals, send: Callable[[int, int], None], code: int) -> None:
     command = [sys.executable, "-m", "rebalancer.cli.main", *LONG]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT.parent / "shared" / "recordings"
 
 
+@cache
 def validator(topic: str) -> Draft202012Validator:
     schema = json.loads((ROOT / "docs" / "schemas" / f"{topic}.schema.json").read_text("utf-8"))
     Draft202012Validator.check_schema(schema)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from sinks.wire.codec import decode
+from sinks.wire.shape import check_shape
 from strategies.errors import WireError
 from strategies.model import Policies
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
@@ -60,6 +62,29 @@ def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
 
 def test_brackets_in_strings_are_no_arrays() -> None:
     assert isinstance(decode(costly_policies("brackets-in-strings", 2**20), b""), Policies)
+
+
+def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
+    record = COSTLY["towers"](8 * 2**20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match="arrays and objects"):
+            check_shape(record)
+        assert tracemalloc.get_traced_memory()[1] <= 3 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("levels", "code"), [(400, "too-crowded"), (401, "too-deep")])
+def test_depth_is_counted_over_a_record_of_any_length(levels: int, code: str) -> None:
+    record = b"[" * 200 + b"[]," * 2**20 + b"[" * (levels - 200)
+    with pytest.raises(WireError) as refused:
+        check_shape(record)
+    assert refused.value.code == code
+
+
+def test_a_string_of_any_length_is_no_array() -> None:
+    check_shape(b'["' + b"[" * 3 * 2**20 + b'",[]]')
 
 
 def test_the_largest_report_is_not_too_crowded() -> None:

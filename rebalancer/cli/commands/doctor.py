@@ -1,4 +1,4 @@
-"""`rebalancer doctor`: is everything there that the job needs, and if not, what to do."""
+"""`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rebalancer.cli import console, exits, options
+from rebalancer.cli import console, ending, exits, options
 from rebalancer.cli.doctor import cluster, environment, executor, places, running, signing
 from rebalancer.cli.doctor.codecs import check_codecs
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
+from rebalancer.cli.doctor.limits import TimeLimit
 from rebalancer.settings.load import Settings
 from sinks.collector.collector import wall_clock_ms
 from strategies.engine import EngineSettings
@@ -32,74 +33,102 @@ def doctor(
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    spark_start: Annotated[bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a tiny job, some seconds.")] = True,
-    shadow: Annotated[bool, typer.Option("--shadow", help="Only compare with Pulsar's own shedder, which is to be on then.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds; reads nothing else.")] = False,
+    spark_start: Annotated[
+        bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a small job, which takes some seconds.")
+    ] = True,
+    shadow: Annotated[bool, typer.Option("--shadow", help="For comparing with Pulsar's own shedder, which must be enabled then.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check what the job and the executor need, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
+    """Check the requirements of job and executor, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
 
-    With --health a job has to run, and nothing else is looked at: a health check that takes a second.
-    Exit code 1 if a check failed; a warning is no failure.
+    With --health a job must be running, and nothing else is checked: a health check that takes a second.
+    Exit code 1 if a check failed; warnings do not count.
     """
-    findings = examine_job(config, overrides) if health else examine(config, overrides, spark_start, shadow)
+    limit = TimeLimit(console.progress)
+    findings = examine_job(config, overrides, limit) if health else examine(config, overrides, spark_start, shadow, limit)
     if quiet:
         findings = [finding for finding in findings if finding.status != "ok"]
     if as_json:
         console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
     elif findings:
         console.show(as_table(findings))
-    if any(finding.status == "fail" for finding in findings):
-        raise typer.Exit(exits.ERROR)
+    code = exits.ERROR if any(finding.status == "fail" for finding in findings) else exits.OK
+    if limit.exceeded:
+        ending.abandon(code)
+    raise typer.Exit(code)
 
 
-def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool, shadow: bool = False) -> list[Finding]:
-    """All findings in the order they are told. With wrong settings, the places they name cannot be looked at."""
+def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool, shadow: bool, limit: TimeLimit) -> list[Finding]:
+    """All findings in the order of the output, tokens first. With invalid settings, checks of topics and folders are skipped."""
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
-    findings += [environment.check_java(os.environ), environment.check_python(os.environ, job), environment.check_pyspark()]
-    if spark_start and all(finding.status != "fail" for finding in findings[-3:]):
-        findings.append(environment.check_spark_start(job))
+    tokens = cluster.check_tokens(settings) if settings is not None else []
+    findings += tokens
+    found = [environment.check_java(os.environ), environment.check_python(os.environ, job), environment.check_pyspark()]
+    findings += found
+    if spark_start and all(finding.status != "fail" for finding in found):
+        findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
     findings += environment.check_shipped(job)
     if settings is not None:
-        topics = places.check_topics(job)
-        findings += [
-            places.check_disk(job),
-            places.check_checkpoint(job, settings.engine),
-            *check_codecs(job.topics),
-            *topics,
-            *_of_rounds(job, settings.engine, topics),
-            signing.check_signing(job, wall_clock_ms(), compare=not _failed(topics, "topic commands")),
-            executor.check_executor(settings.executor),
-            *cluster.check_clusters(settings, shadow),
-        ]
+        findings += _of_settings(settings, shadow, _failed(tokens, "token expiry"), limit)
     return findings
 
 
-def examine_job(config: Path | None, overrides: Sequence[str] | None) -> list[Finding]:
-    """The finding about the job, which has to run; with wrong settings, what is wrong with them."""
+def examine_job(config: Path | None, overrides: Sequence[str] | None, limit: TimeLimit) -> list[Finding]:
+    """The finding about the running job; with invalid settings or an expired token for its rounds, the complaints about them."""
     settings, findings = _settings(config, overrides)
     if settings is None:
         return findings
-    return [running.check_job(settings.job, settings.engine, wall_clock_ms(), expected=True)]
+    job, engine = settings.job, settings.engine
+    if job.topics.rounds.scheme == "pulsar":
+        tokens = [finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"]
+        if _failed(tokens, "token expiry"):
+            return tokens
+    return limit.run("job", lambda: [running.check_job(job, engine, wall_clock_ms(), expected=True)])
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
-    """One line per check, the remedy below the finding."""
+    """One row per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
 
 
-def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding]) -> list[Finding]:
-    if _failed(topics, "topic rounds"):
-        text = "cannot be told without the rounds topic"
+def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLimit) -> list[Finding]:
+    """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on Pulsar is not valid now."""
+    job, engine = settings.job, settings.engine
+    disk = limit.run("disk", lambda: [places.check_disk(job), places.check_checkpoint(job, engine)])
+    topics = limit.run("topics", lambda: places.check_topics(job, expired=expired))
+    readable = _usable(topics, "topic commands")
+    clusters = cluster.cluster_checks(settings, shadow)
+    return [
+        *disk,
+        *check_codecs(job.topics),
+        *topics,
+        *_of_rounds(job, engine, topics, limit),
+        *limit.run("signing key", lambda: [signing.check_signing(job, wall_clock_ms(), compare=readable)], "warn"),
+        *limit.run("executor", lambda: [executor.check_executor(settings.executor)]),
+        *(finding for name, check in clusters for finding in limit.run(name, check)),
+    ]
+
+
+def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit) -> list[Finding]:
+    if not _usable(topics, "topic rounds"):
+        text = "unknown without the rounds topic"
         return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
-    return [running.check_job(job, engine, wall_clock_ms(), expected=False), check_epochs(job)]
+    return [
+        *limit.run("job", lambda: [running.check_job(job, engine, wall_clock_ms(), expected=False)], "warn"),
+        *limit.run("epochs", lambda: [check_epochs(job)], "warn"),
+    ]
 
 
 def _failed(findings: Sequence[Finding], check: str) -> bool:
     return any(finding.check == check and finding.status == "fail" for finding in findings)
+
+
+def _usable(findings: Sequence[Finding], check: str) -> bool:
+    return any(finding.check == check and finding.status != "fail" for finding in findings)
 
 
 def _settings(config: Path | None, overrides: Sequence[str] | None) -> tuple[Settings | None, list[Finding]]:

@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import TypeVar
 
 from rebalancer.cli.doctor.brokers import Broker, running_manager
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.freezes import check_freezes
+from rebalancer.cli.doctor.limits import Check
+from rebalancer.cli.doctor.places import pulsar_topics
 from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
 from rebalancer.settings.load import Settings
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import Source, look, opened
+from sinks.collector.source import Source, opened, run_until_complete
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
@@ -25,7 +28,6 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
-from strategies.shedding.registry import entry_of
 
 T = TypeVar("T")
 
@@ -37,34 +39,54 @@ _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
 _NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
 
 
-def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
-    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
-    if len(settings.clusters) == 1:
-        return check_cluster(settings, settings.clusters[0], shadow, patience_s)
-    return [
+def check_tokens(settings: Settings) -> list[Finding]:
+    """When the tokens expire: that of [pulsar], which topics on Pulsar use, and those of several clusters. Reads files only."""
+    now_s = time.time()
+    if settings.clusters == (settings.job.pulsar,):
+        return check_expiry(settings.job.pulsar, now_s)
+    named = [
         replace(finding, check=f"{cluster.cluster}: {finding.check}")
         for cluster in settings.clusters
-        for finding in check_cluster(settings, cluster, shadow, patience_s)
+        for finding in check_expiry(cluster, now_s)
     ]
+    return [*(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []), *named]
 
 
-def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> list[Finding]:
+def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
+    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
+    for _, check in cluster_checks(settings, shadow, patience_s):
+        yield from check()
+
+
+def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[tuple[str, Check]]:
+    """The check of each cluster, with its name."""
+
+    def named(cluster: PulsarSettings) -> Iterator[Finding]:
+        for finding in check_cluster(settings, cluster, shadow, patience_s):
+            yield replace(finding, check=f"{cluster.cluster}: {finding.check}")
+
+    if len(settings.clusters) == 1:
+        yield "cluster", partial(check_cluster, settings, settings.clusters[0], shadow, patience_s)
+        return
+    for cluster in settings.clusters:
+        yield f"{cluster.cluster}: cluster", partial(named, cluster)
+
+
+def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
     """All findings about one cluster; where the settings name none, there is nothing to find."""
-    found = check_expiry(pulsar, time.time())
     if not pulsar.admin_urls:
-        return [*found, ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")]
+        yield ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")
+        return
     try:
-        # One by one: what was found before an error counts.
-        for finding in _look(settings, pulsar, shadow, patience_s):
-            found.append(finding)
+        yield from _look(settings, pulsar, shadow, patience_s)
     except SettingsError as error:
-        found += [Finding("cluster", "fail", complaint, "correct it where it stands") for complaint in error.complaints]
+        for complaint in error.complaints:
+            yield Finding("cluster", "fail", complaint, "correct it where it stands")
     except Unauthorized as error:
         remedy = "put a token of a role with super-user rights into a file and name it as pulsar.token_file"
-        found.append(Finding("token", "fail", str(error), remedy))
+        yield Finding("token", "fail", str(error), remedy)
     except RebalancerError as error:
-        found.append(Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings"))
-    return found
+        yield Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")
 
 
 def check_reach(known: KnownBrokers) -> Finding:
@@ -94,7 +116,7 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
     """Do destinations pass the filters of the load manager that runs? Those of the other one find none."""
-    strategy = entry_of(engine.strategy)
+    strategy = engine.entry
     counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
     runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
     if runs and runs != [counted]:
@@ -130,7 +152,7 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
 
 def check_figures(source: Source, patience_s: float) -> Finding:
     """Has everybody figures, and are they new?"""
-    done = look(source, patience_s, Event().wait)
+    done = run_until_complete(source, patience_s, Event().wait)
     text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
     if not done.missing:
         return ok("reports", text)

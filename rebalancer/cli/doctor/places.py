@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.pulsar.topic_admin import PulsarTopicFacts, pulsar_topic_facts
 from sinks.topics.uri import TopicUri
 from strategies.engine import EngineSettings
-from strategies.errors import RebalancerError, SettingsError, SinkError
+from strategies.errors import AdminError, RebalancerError, SettingsError, SinkError, Unauthorized
 from streaming.checkpoint.guard import GUARD, CheckpointInUse, checkpoint_folder, guard_of, guarded, other_settings
 from streaming.settings import JobSettings
 
@@ -24,6 +25,7 @@ LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
 #: A job that was down for so long must find everything again.
 SHORT_RETENTION_MS = 3_600_000
+_TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 def check_disk(job: JobSettings) -> Finding:
@@ -55,7 +57,7 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
 def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Finding:
     guard = guard_of(job, engine)
     try:
-        with guarded(folder, guard, patience_s=0, keep=False) as held:
+        with guarded(folder, guard, timeout_s=0, keep=False) as held:
             changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
             return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except CheckpointInUse:
@@ -68,13 +70,24 @@ def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Findi
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
 
 
-def check_topics(job: JobSettings) -> list[Finding]:
-    """One finding per topic. Servers that have not answered are not asked again, which would take as long each time."""
+def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
+    """One finding per topic. Servers that have not answered, or refuse the token, are not asked again.
+
+    `expired`: the token of [pulsar] is not valid now. Brokers would refuse it until the client's time is up, so they are not asked.
+    """
     silent: dict[str, str] = {}
-    *found, outcomes = [_check_topic(name, topic, job, silent) for name, topic in job.topics.named()]
-    # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
-    in_folder = outcomes.status == "fail" and job.topics.outcomes.scheme == "file"
-    return [*found, replace(outcomes, status="warn") if in_folder else outcomes]
+    if expired:
+        silent = {topic.service_url: "token expiry" for topic in pulsar_topics(job)}
+    for name, topic in job.topics.named():
+        found = _check_topic(name, topic, job, silent)
+        # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
+        in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
+        yield replace(found, status="warn") if in_folder else found
+
+
+def pulsar_topics(job: JobSettings) -> list[TopicUri]:
+    """Those of the job's topics that are on Pulsar."""
+    return [topic for _, topic in job.topics.named() if topic.scheme == "pulsar"]
 
 
 def existing(folder: Path) -> Path:
@@ -103,16 +116,15 @@ def _new_checkpoint(folder: Path) -> Finding:
 def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str, str]) -> Finding:
     check = f"topic {name}"
     try:
-        if topic.scheme == "kafka" and topic.servers in silent:
-            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about topic {silent[topic.servers]}")
-        if topic.scheme == "kafka":
+        if topic.service_url in silent:
+            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about {silent[topic.service_url]}")
+        if topic.scheme != "file":
             try:
-                return _check_kafka(check, topic, job)
-            except SinkError:
-                silent[topic.servers] = name
+                return _check_kafka(check, topic, job) if topic.scheme == "kafka" else _check_pulsar(check, topic, job)
+            except (SinkError, AdminError) as error:
+                if topic.scheme == "kafka" or error.retryable or isinstance(error, Unauthorized):
+                    silent[topic.service_url] = check
                 raise
-        if topic.scheme == "pulsar":
-            return _check_pulsar(check, topic, job)
         folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
@@ -145,20 +157,21 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 
 def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
+    # The admin API first: it refuses a wrong token at once, the client of topics only when its time is up, and without a reason.
+    facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
+    if job.pulsar.admin_urls and facts is None:
+        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     with closing(PulsarLink(topic, job.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
-    if not job.pulsar.admin_urls:
+    if facts is None:
         remedy = "set pulsar.cluster and pulsar.admin_urls, so that its retention can be looked at"
         return Finding(check, "warn", f"{topic}, {partitions}; whether it keeps records is unknown", remedy)
-    facts = pulsar_topic_facts(topic, job.pulsar)
-    if facts is None:
-        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
     return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
 
 
 def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
     """What is wrong with how long a topic and its records stay."""
-    if facts.forgets:
+    if facts.deletes_acknowledged:
         remedy = (
             "set a retention: rebalancer topics create --update, or one on its namespace; without it, what the job has not read yet may be "
             "deleted at any time. A topic that brokers deleted while it was idle lost its own"

@@ -45,7 +45,7 @@ def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpo
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
     """Settings that do not fit are another check's finding."""
     try:
-        with guarded(folder, guard_of(job, engine), patience_s=0, keep=False):
+        with guarded(folder, guard_of(job, engine), timeout_s=0, keep=False):
             return True
     except CheckpointInUse:
         return False

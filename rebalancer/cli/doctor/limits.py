@@ -1,0 +1,68 @@
+"""Time limits of `doctor`: a server that does not answer ends its check with a finding, and the command goes on to the next check."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from rebalancer.cli.doctor.finding import Finding, Status
+
+#: All checks together.
+TOTAL_S = 240.0
+#: One check, for example of all topics, or of one cluster.
+CHECK_S = 90.0
+#: After each of these intervals without a finding, a line says what is waited for.
+SAY_EVERY_S = 10.0
+_REMEDY = "look after the server or disk that this check needs, then run doctor again"
+
+Check = Callable[[], Iterable[Finding]]
+
+
+class TimeLimit:
+    """Runs checks one after the other, each in a thread that is left behind when its time is over. Such a thread may hold a client open."""
+
+    def __init__(
+        self, say: Callable[[str], None], total_s: float = TOTAL_S, check_s: float = CHECK_S, say_every_s: float = SAY_EVERY_S
+    ) -> None:
+        self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
+        self._end = time.monotonic() + total_s
+        self._total_s = total_s
+        #: Whether a thread was left behind.
+        self.exceeded = False
+
+    def run(self, name: str, check: Check, status: Status = "fail") -> list[Finding]:
+        """The findings of a check. Where it takes too long, those that it made in time, and one of this status under its name.
+
+        Raises what the check raises.
+        """
+        began = time.monotonic()
+        until = min(began + self._check_s, self._end)
+        if until <= began:
+            return [Finding(name, status, f"not checked: the {self._total_s:g} s of doctor are over", "see the findings above")]
+        made: queue.SimpleQueue[Finding | BaseException | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(check, made), name=f"doctor-{name}", daemon=True).start()
+        found: list[Finding] = []
+        while (left_s := until - time.monotonic()) > 0:
+            try:
+                one = made.get(timeout=min(left_s, self._say_every_s))
+            except queue.Empty:
+                self._say(f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s, waits for up to {until - began:.0f} s")
+                continue
+            if one is None:
+                return found
+            if isinstance(one, BaseException):
+                raise one
+            found.append(one)
+        self.exceeded = True
+        return [*found, Finding(name, status, f"not finished within {until - began:.0f} s", _REMEDY)]
+
+
+def _work(check: Check, made: queue.SimpleQueue[Finding | BaseException | None]) -> None:
+    try:
+        for one in check():
+            made.put(one)
+        made.put(None)
+    except BaseException as error:  # raised by the thread that waits
+        made.put(error)
