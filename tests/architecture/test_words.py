@@ -58,7 +58,6 @@ EXCEPTIONS = (
     "rebalancer/analysis",
     "rebalancer/cli/demo",
     "rebalancer/cli/doctor",
-    "rebalancer/cli/execute",
     "rebalancer/cli/simulate",
     "rebalancer/simulation",
     "sinks/executor",
