@@ -19,9 +19,9 @@ class Topics:
 
     telemetry: Annotated[TopicUri, Setting("Load reports, sweeps and outcomes")] = file_topic(_HOME / "telemetry")
     commands: Annotated[TopicUri, Setting("Commands (the control topic)")] = file_topic(_HOME / "commands")
-    rounds: Annotated[TopicUri, Setting("One record per round: what was seen and decided")] = file_topic(_HOME / "rounds")
-    rejected: Annotated[TopicUri, Setting("Records that could not be used, and why")] = file_topic(_HOME / "rejected")
-    outcomes: Annotated[TopicUri, Setting("What executors say became of commands")] = file_topic(_HOME / "outcomes")
+    rounds: Annotated[TopicUri, Setting("One record per round: its input and decisions")] = file_topic(_HOME / "rounds")
+    rejected: Annotated[TopicUri, Setting("Records that could not be used, with the reason")] = file_topic(_HOME / "rejected")
+    outcomes: Annotated[TopicUri, Setting("Outcomes of commands, reported by executors")] = file_topic(_HOME / "outcomes")
 
     def named(self) -> Iterator[tuple[str, TopicUri]]:
         """All five by the names of their settings, in this order."""
