@@ -45,7 +45,7 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class _Passed:
+class _SkippedPart:
     """A skipped part of a block, with what the averages of its bundles need."""
 
     column: Column
@@ -63,7 +63,7 @@ class ColumnarFold:
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
         finder = QuietRoundFinder(settings)
         self._finder = finder if leap and finder.possible else None
-        self._ahead: _Ahead | None = None
+        self._ahead: _SkippedRounds | None = None
         #: Number of rounds that are examined together: it grows after quiet rounds, so that little work is wasted.
         self._reach = 1
         #: Rejected records of all blocks; number of records folded so far, of the current block.
@@ -103,7 +103,7 @@ class ColumnarFold:
             return None
         if self._ahead is None:
             ((cluster, store),) = self._stores.items()
-            self._ahead = _Ahead.start(cluster, store)
+            self._ahead = _SkippedRounds.start(cluster, store)
         if self._ahead is None or self._finder is None:
             return None
         regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
@@ -132,18 +132,18 @@ class ColumnarFold:
 
 
 @dataclass(frozen=True)
-class _Ahead:
+class _SkippedRounds:
     """Progress of skipped rounds, for a store that has the state before them."""
 
     known: Known
     round_state: RoundState
-    passed: tuple[_Passed, ...] = ()
+    passed: tuple[_SkippedPart, ...] = ()
     averages: BulkAverages | None = None
     newest: tuple[Figures, ...] = ()
     counts: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, cluster: str, store: InMemoryStore) -> _Ahead | None:
+    def start(cls, cluster: str, store: InMemoryStore) -> _SkippedRounds | None:
         """None unless a round has just closed, no command is open and every broker's newest report is complete."""
         state = store.get_cluster()
         brokers = tuple(sorted(store.brokers(), key=lambda one: one.broker))
@@ -168,7 +168,7 @@ class _Ahead:
         sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
         return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
 
-    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _Ahead:
+    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _SkippedRounds:
         """The progress after `count` regular rounds of a block."""
         rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
@@ -189,7 +189,7 @@ class _Ahead:
             block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
-        part = _Passed(block.column, rows, fresh, old.round + 1)
+        part = _SkippedPart(block.column, rows, fresh, old.round + 1)
         return replace(
             self,
             known=known,
@@ -199,7 +199,7 @@ class _Ahead:
             counts=counts,
         )
 
-    def absorbed(self, store: InMemoryStore) -> _Ahead:
+    def absorbed(self, store: InMemoryStore) -> _SkippedRounds:
         """The progress with up-to-date averages of bundles, which are built from the store's tables and advanced in place."""
         if not self.passed:
             return self
@@ -262,7 +262,7 @@ def _whole(one: BrokerState) -> bool:
     return one.digest == one.bundles_digest and one.reported_at_ms == one.bundles_at_ms >= 0 and one.sampled_at_ms > one.judged_after_ms
 
 
-def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Ints) -> None:
+def _advance(averages: BulkAverages, part: _SkippedPart, traffic: Floats, starts: Ints) -> None:
     for number, (rows, fresh) in enumerate(zip(part.rows, part.fresh, strict=True)):
         first, last = int(rows[0]), int(rows[-1])
         if last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
@@ -272,7 +272,7 @@ def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Int
         averages.sample(figures, fresh.tolist(), part.first_round + number)
 
 
-def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, Ints]]:
+def _read_ahead(parts: tuple[_SkippedPart, ...]) -> Iterator[tuple[_SkippedPart, Floats, Ints]]:
     """Yields each part with its traffic. Reads each block once, the next one in advance, and keeps none."""
     blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
     with ThreadPoolExecutor(1) as ahead:

@@ -33,7 +33,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
+class _EqualPasses:
     """Passes with the same reports of the same bundles in the same order. `rows`: int64[passes, reports].
 
     `changes`: column of a report → its lost and gained bundles; the part of its own column is the lost ones.
@@ -56,7 +56,7 @@ class Reassigned:
 
     def made(self) -> Block:
         """The block after reassignment; the same object if no bundle is on another broker."""
-        changed = [alike for alike in self._alike if alike.changes]
+        changed = [alike for alike in self._equal_passes if alike.changes]
         if not changed:
             return self.block
         block = self.block
@@ -84,14 +84,14 @@ class Reassigned:
         return float("nan")
 
     @cached_property
-    def _alike(self) -> list[_Alike]:
+    def _equal_passes(self) -> list[_EqualPasses]:
         reports = self._reports
         groups: dict[tuple[bytes, bytes], list[Ints]] = {}
         ends = np.flatnonzero(np.diff(self._passes[reports])) + 1
         for rows in np.split(reports, ends) if self.owners and len(reports) else ():
             seen = self.block.brokers[rows].tobytes(), self.block.bundles[rows].tobytes()
             groups.setdefault(seen, []).append(rows)
-        return [_Alike(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
+        return [_EqualPasses(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
 
     def _changes(self, rows: Ints) -> dict[int, list[_Part]]:
         """The changes of one pass. Of several reports of one broker, the newest counts."""
@@ -185,7 +185,7 @@ class Reassigned:
         cells = rows[busy][:, None], _FOLLOWING
         figures[cells] = np.maximum(figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0)
 
-    def _digests(self, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
+    def _digests(self, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
         """New digests, from the recorded digests and the changes."""
         digests = self.block.digests[alike.rows].astype("<u8")
         seen = [digests[:, [column]]]
@@ -202,7 +202,7 @@ class _Texts:
         self._made: dict[str, int] = {}
         self._split: dict[int, list[str]] = {}
 
-    def codes(self, codes: Ints, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
+    def codes(self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
         """Codes of a report's lists in each pass, without lost and with gained bundles. `codes`: those of the recorded lists."""
         seen = [tuple(row) for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()]
         made = {row: self._code(self._joined(row, column, parts)) for row in dict.fromkeys(seen)}
@@ -234,7 +234,7 @@ class _Moved:
     """The traffic column, with the same bundles moved between the same reports."""
 
     column: Column
-    changed: Sequence[_Alike]
+    changed: Sequence[_EqualPasses]
 
     def read(self) -> tuple[Floats, Ints]:
         traffic, starts = self.column.read()
@@ -251,7 +251,7 @@ class _Moved:
         return traffic[index], after
 
 
-def _arranged(alike: _Alike, column: int, lengths: Ints) -> tuple[Ints, Ints]:
+def _arranged(alike: _EqualPasses, column: int, lengths: Ints) -> tuple[Ints, Ints]:
     """A report's bundles after moves: positions in recorded lists, and the columns of these lists."""
     own = np.arange(lengths[alike.rows[0, column]])
     parts = alike.changes[column]

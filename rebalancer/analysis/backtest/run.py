@@ -73,7 +73,7 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
     first, share = jobs[0], len(jobs) > 1
     assert all((job.recording, job.since_ms, job.until_ms) == (first.recording, first.since_ms, first.until_ms) for job in jobs)
     runs = [_Run(job, leap) for job in jobs]
-    with _few_collections():
+    with _rare_garbage_collection():
         for block in _between(read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms):
             for one in runs:
                 one.feed(block, keep=not share)
@@ -82,7 +82,7 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def _rare_garbage_collection() -> Iterator[None]:
     """Runs garbage collection rarely: rounds create many objects without cycles, and the search for cycles takes a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])
@@ -139,7 +139,7 @@ class _Run:
         return done
 
     def _note(self, happened: list[Event] | Quiet, recorded: Block | None, row: int) -> bool:
-        """Adds events to the timeline; returns whether bundles moved. `recorded`: in a closed loop, the block without moves; `row`: in it."""
+        """Adds events to the timeline; returns whether bundles moved. `recorded`: in a closed loop, the block without moves."""
         if isinstance(happened, Quiet):
             self._counts["passed"] += len(happened.times_ms)
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))

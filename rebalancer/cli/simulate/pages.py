@@ -80,9 +80,9 @@ def _verdict(made: Sequence[Made], found: Rated | None) -> ReportVerdict:
         NextStep("Compare strategies on a recording of your cluster.", "rebalancer backtest RECORDING --strategy avg --strategy threshold"),
     )
     if len(labels) < 2:
-        return ReportVerdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table has its figures for each.", steps)
+        return ReportVerdict("compared", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table has its figures for each.", steps)
     wins = Counter(who[row] for rows in evenest.values() for row in rows)
     counts = ", ".join(f"{label} in {count}" for label, count in wins.most_common(3))
     headline = f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: {counts or 'none, all are equal'}."
     detail = "These scenarios define no ratings." if found is None else rating_tables.verdict(found)
-    return ReportVerdict("told", headline, detail, steps)
+    return ReportVerdict("compared", headline, detail, steps)

@@ -16,18 +16,18 @@ def table(compared: Sequence[Compared]) -> console.Sheet:
     """One line per figure; headline figures have an asterisk."""
     rows, last = [], ""
     for one in compared:
-        told = one.published
+        published = one.published
         low, high = min(one.values), max(one.values)
         verdict = "inside" if one.inside else "outside"
         rows.append(
             [
                 one.card if one.card != last else "",
-                f"{told.figure}{' *' if told.headline else ''}",
-                f"{shown(told.value)} [{told.kind}]",
+                f"{published.figure}{' *' if published.headline else ''}",
+                f"{shown(published.value)} [{published.kind}]",
                 shown(median(one.values)),
                 f"{shown(low)} – {shown(high)}",
                 f"{one.percentile:.0f}",
-                verdict + (", parameters chosen with it" if told.chosen_by else ""),
+                verdict + (", parameters chosen with it" if published.chosen_by else ""),
             ]
         )
         last = one.card
