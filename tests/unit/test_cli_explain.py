@@ -119,7 +119,7 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, replay
     [
         (["--from", "/nowhere"], 2, "/nowhere: no such file or folder"),
         (["--rounds", "pulsar://a:1/b", "--commands", "x"], 2, "names no topic"),
-        (["--rounds", "file:///nowhere", "--commands", "x"], 2, "there is no such topic yet"),
+        (["--rounds", "file:///nowhere", "--commands", "x"], 2, "no such topic yet"),
     ],
 )
 def test_sources_that_are_not_there(words: list[str], code: int, told: str) -> None:

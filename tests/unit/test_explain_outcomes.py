@@ -126,7 +126,7 @@ class TestOutcomes:
         found = rebalancer("explain", first.bundle, "--from", job, "--outcomes", uri, "--json").json
         assert [(one["command_id"], one["status"]) for one in found["outcomes"]] == [(first.id, "refused")]
         missing = rebalancer("explain", first.id, "--from", job, "--outcomes", "file:///nowhere")
-        assert (missing.code, "there is no such topic yet" in missing.err) == (2, True)
+        assert (missing.code, "no such topic yet" in missing.err) == (2, True)
 
 
 class TestReplay:

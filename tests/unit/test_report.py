@@ -154,7 +154,7 @@ def test_a_short_recording_is_too_little_to_choose_by() -> None:
 
 def test_strategies_with_goals_of_their_own_are_compared_without_a_mark_for_being_content() -> None:
     one, other = (replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal) for goal in ("low", "high"))
-    assert verdict(one, other).level == "told"
+    assert verdict(one, other).level == "compared"
     assert comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])["best"][4] == []
 
 

@@ -90,7 +90,7 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tm
     ("figures", "says"),
     [
         ("1\nmany\n", "load.csv:2: 'many' is not a number"),
-        ("1\n-2\n", "load.csv:2: -2 is no load"),
+        ("1\n-2\n", "load.csv:2: -2 is not a load"),
         ("# nothing\n", "no figure is above 0"),
     ],
 )
