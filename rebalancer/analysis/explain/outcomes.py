@@ -14,7 +14,7 @@ from strategies.model import Outcome, OutcomeReport
 _LONGEST = 65_536
 
 
-class Passing:
+class OutcomeCollector:
     """Passes records through to the loop, counts them, and keeps their outcomes."""
 
     def __init__(self, records: Iterable[Placed]) -> None:
