@@ -114,7 +114,7 @@ def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
         return ReportVerdict("good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),))
     detail = f"Balanced: {_when_settled(run)}, and no bundle was moved back and forth."
     return ReportVerdict(
-        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; look at the moves below if one surprises you."),)
+        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; see the moves below for their reasons."),)
     )
 
 

@@ -36,7 +36,7 @@ PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
 _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
-_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
+_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that does not help, see its log"
 
 
 def check_tokens(settings: Settings) -> list[Finding]:

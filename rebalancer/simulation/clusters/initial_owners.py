@@ -14,7 +14,7 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
-    """int64[bundles]: the broker of each; `traffic`: float64[4 or more, bundles]. Only brokers that are there at minute 0 get any.
+    """int64[bundles]: the owner of each. `traffic`: float64[4 or more, bundles]. Only brokers that are present at minute 0 get bundles.
 
     A bundle goes to a broker on which the isolation policies allow its namespace.
     """
