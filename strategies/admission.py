@@ -127,7 +127,7 @@ def _out_of_date(command: Command, standing: Standing) -> Objection | None:
         return Objection("refused", "older-epoch", f"the command is of epoch {command.epoch}; a newer job has begun epoch {newest}")
     if standing.now_ms >= command.expires_at_ms:
         late_s = (standing.now_ms - command.expires_at_ms) / 1000
-        return Objection("expired", "expired", f"the command was to be carried out {late_s:.0f} s ago at the latest")
+        return Objection("expired", "expired", f"the command expired {late_s:.0f} s ago")
     if command.issued_at_ms > standing.now_ms + _MOST_AHEAD_MS:
         ahead_s = (command.issued_at_ms - standing.now_ms) / 1000
         return Objection(
@@ -159,7 +159,7 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
         return Objection("refused", "system-bundle", "the bundle belongs to Pulsar itself; a broker that loses it turns unhealthy")
     namespace = namespace_of(command.bundle)
     if any(part in (".", "..") for part in namespace.split("/")) or namespace.count("/") != 1:
-        return Objection("refused", "namespace-name", f"{namespace} is no namespace that Pulsar could have")
+        return Objection("refused", "namespace-name", f"{namespace} is not a valid Pulsar namespace")
     if any(fnmatchcase(namespace, pattern) for pattern in rules.deny):
         return Objection("refused", "namespace-denied", f"{namespace} is on the list executor.deny")
     if rules.allow and not any(fnmatchcase(namespace, pattern) for pattern in rules.allow):
@@ -169,9 +169,9 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
 
 def _not_now(standing: Standing, rules: AdmissionRules) -> Objection | None:
     if standing.paused:
-        return Objection("refused", "paused", "somebody has paused this executor; take the pause file away to go on")
+        return Objection("refused", "paused", "this executor is paused; remove the pause file to resume")
     if not is_open(rules.windows, standing.now_ms):
-        return Objection("refused", "outside-window", "it is none of the times in executor.windows")
+        return Objection("refused", "outside-window", "the time is outside executor.windows")
     return None
 
 

@@ -88,6 +88,6 @@ def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejec
     distance = abs(record.ts - now_ms) / 1000
     text = (
         f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
-        "a log whose time really moved is believed again after round.clock_recovery_ms of nothing else"
+        "if the log's time has really moved, its records are accepted after round.clock_recovery_ms without any other record"
     )
     return Rejection(f"clock-{verdict}", text, record)

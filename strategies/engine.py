@@ -285,7 +285,7 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
 def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
     if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
         return Rejection(REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record)
-    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
+    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a duplicate, nothing to do"
     if record.sweep == state.sweep + 1:
         text = (
             f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "

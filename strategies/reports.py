@@ -87,7 +87,7 @@ def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
         return None
-    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it came late or twice, nothing to do"
+    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
     return Rejection("out-of-order", text, report)
 
 
@@ -97,7 +97,7 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
         return None
     if report.ts == newest and report.digest == digest:
         return Rejection(REPEATED, f"{report.broker} said the same at {report.ts} already: nothing to do", report)
-    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it came late or twice, nothing to do"
+    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
     return Rejection("out-of-order", text, report)
 
 

@@ -31,7 +31,7 @@ from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
 
-_NOT_NOW = "this is none of the times in limits.windows"
+_NOT_NOW = "the time is outside limits.windows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
                 wrong.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
-    text = "limits.excluded_brokers names it: it neither gives nor takes, and no mean counts it"
+    text = "limits.excluded_brokers names it: it neither sheds nor takes bundles, and no mean includes it"
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
     skips += [Skip("cluster", (given.cluster,), "unreadable-policies", why) for why in policies_of(given).complaints]
     known = {broker.broker for broker in given.brokers}
@@ -81,7 +81,7 @@ def _wrong_clock(lead_ms: int, few: bool) -> str:
     """`few`: two brokers, of which none is outvoted."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
-    return f"{text}, and that of the other broker, because two alone do not prove whose is wrong" if few else text
+    return f"{text}, and the other broker's clock: two brokers alone do not show which clock is wrong" if few else text
 
 
 def policies_of(given: RoundInput) -> PoliciesView:

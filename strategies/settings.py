@@ -56,19 +56,25 @@ class RoundSettings:
     ] = 180_000
     max_clock_jump_ms: Annotated[
         int,
-        Setting("A record whose clock is further than this from the cluster's is rejected", "ms", ge=1000, le=86_400_000),
+        Setting("A record whose time is further than this from the cluster's time is rejected", "ms", ge=1000, le=86_400_000),
     ] = 300_000
     clock_recovery_ms: Annotated[
         int,
-        Setting("When nothing but such records arrived for this long, their clock is believed", "ms", ge=1000, le=86_400_000),
+        Setting("After only such records for this long, the cluster's clock is reset to theirs", "ms", ge=1000, le=86_400_000),
     ] = 900_000
     cool_down_ms: Annotated[
         int,
-        Setting("How long a moved bundle stays where it is", "ms", "loadBalancerSheddingGracePeriodMinutes", ge=0, le=604_800_000),
+        Setting(
+            "Time after a move during which the bundle does not move again",
+            "ms",
+            "loadBalancerSheddingGracePeriodMinutes",
+            ge=0,
+            le=604_800_000,
+        ),
     ] = 1_800_000
-    command_ttl_ms: Annotated[int, Setting("How long after its round a command may still be carried out", "ms", ge=1000, le=86_400_000)] = (
-        300_000
-    )
+    command_ttl_ms: Annotated[
+        int, Setting("Time after its round during which a command may be carried out", "ms", ge=1000, le=86_400_000)
+    ] = 300_000
     epoch: Annotated[
         int, Setting("Lowest epoch of commands; a new checkpoint takes the next one after those on its topics", ge=1, le=2**53)
     ] = 1

@@ -58,7 +58,7 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(
             f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is installed (`java -version`, JAVA_HOME); "
-            f"what Spark said is in {spark_log}; `rebalancer doctor` looks for the usual causes"
+            f"Spark's messages are in {spark_log}; `rebalancer doctor` looks for the usual causes"
         ) from error
 
 

@@ -30,15 +30,17 @@ class AdviceSettings:
     above_percent: Annotated[
         float,
         Setting(
-            "Only for bundles of brokers that are fuller than this",
+            "Usage above which a broker's bundles get such advice",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=1,
             le=100_000,
         ),
     ] = 85.0
-    repeat_ms: Annotated[int, Setting("The same bundle is not mentioned again for this long", "ms", ge=0, le=604_800_000)] = 3_600_000
-    per_round: Annotated[int, Setting("Advice that one round gives at most, fullest brokers first", "commands", ge=0, le=1000)] = 10
+    repeat_ms: Annotated[int, Setting("Time until the same bundle may get such advice again", "ms", ge=0, le=604_800_000)] = 3_600_000
+    per_round: Annotated[
+        int, Setting("Maximum number of dispatch limits that one round advises, fullest brokers first", "commands", ge=0, le=1000)
+    ] = 10
 
 
 @dataclass(frozen=True, slots=True)

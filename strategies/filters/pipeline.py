@@ -35,27 +35,25 @@ _SYSTEM = "pulsar/system"
 class FilterSettings:
     """Which brokers may take a bundle at all, with Pulsar's defaults."""
 
-    enabled: Annotated[bool, Setting("Whether policies and filters are asked at all; without them only settling brokers are spared")] = True
+    enabled: Annotated[bool, Setting("Apply policies and filters; without them only brokers that are settling are left out")] = True
     load_manager: Annotated[
         LoadManager,
         Setting("Which load manager the brokers run; it decides the filters, their order, and how they count; auto: that of the strategy"),
     ] = "auto"
     max_topics: Annotated[
-        int, Setting("A broker may not serve more topics than this", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
+        int, Setting("Maximum number of topics that a broker serves", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
     ] = 50_000
     distribute_evenly: Annotated[
         bool,
         Setting(
-            "Whether the bundles of a namespace are spread over brokers by number (modular)",
+            "Spread the bundles of a namespace over brokers by number (modular)",
             "",
             "loadBalancerDistributeBundlesEvenlyEnabled",
         ),
     ] = True
-    prefer_later_versions: Annotated[
-        bool, Setting("Whether only brokers of the newest version may take bundles", "", "preferLaterVersions")
-    ] = False
+    prefer_later_versions: Annotated[bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")] = False
     failure_domains: Annotated[
-        bool, Setting("Whether anti-affinity looks at failure domains before brokers", "", "failureDomainsEnabled")
+        bool, Setting("Spread anti-affinity groups over failure domains first, then over brokers", "", "failureDomainsEnabled")
     ] = False
 
 
@@ -267,7 +265,7 @@ class _Screen:
 
 def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:
     refused = {
-        broker: Refusal("settling", "took part in a move that no sample of it shows yet") for broker in brokers if broker in settling
+        broker: Refusal("settling", "took part in a move that none of its samples shows yet") for broker in brokers if broker in settling
     }
     if source is not None and source in brokers:
         refused[source] = Refusal("source", "is where the bundle comes from")

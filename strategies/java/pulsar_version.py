@@ -12,7 +12,7 @@ from strategies.settings import Setting
 PulsarVersion = Literal["3.0", "3.3", "4.0", "4.1", "4.2"]
 
 #: The type of a `pulsar_version` setting.
-Imitated = Annotated[PulsarVersion, Setting("The release line whose form of the rule `parity` imitates; `fixed` does not look at it")]
+Imitated = Annotated[PulsarVersion, Setting("Pulsar release line whose rule `parity` imitates; ignored by `fixed`")]
 
 
 def before(version: PulsarVersion, other: PulsarVersion) -> bool:

@@ -28,7 +28,7 @@ class DestinationSettings:
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A bundle goes to a broker that is, or would be, fuller than this only for want of a better one",
+            "A broker that is or would be fuller than this takes a bundle only if no other broker is below this limit",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=0,
@@ -233,7 +233,7 @@ def _instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
 
 
 def _nowhere(allowed: Allowed) -> Refusal:
-    return Refusal("no-destination", f"may go nowhere: {allowed.summary()}")
+    return Refusal("no-destination", f"may go to no broker: {allowed.summary()}")
 
 
 def _skip(decision: Decision, refusal: Refusal) -> Skip:

@@ -23,7 +23,10 @@ class LeastLongTermRateSettings:
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A broker that is fuller than this takes a bundle only if all are", "%", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0
+            "A broker fuller than this takes a bundle only if all brokers are fuller",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
         ),
     ] = 85.0
 

@@ -118,7 +118,7 @@ def answer(best: Sequence[str], candidates: Sequence[str], mean: float, memory: 
     if best:
         text = f"is well below the mean usage of {100 * mean:.1f} %, drawn from {len(best)}"
         return Placement(tuple(best), draw(best, seed), memory, "well-below-mean", text, evidence)
-    text = f"was drawn from all {len(candidates)} candidates, nobody being well below the mean usage of {100 * mean:.1f} %"
+    text = f"was drawn from all {len(candidates)} candidates, because none is well below the mean usage of {100 * mean:.1f} %"
     return Placement(tuple(candidates), draw(candidates, seed), memory, "nobody-below-mean", text, evidence)
 
 

@@ -142,14 +142,12 @@ def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
     """Skips of the bundles that were no candidates."""
-    cooling = (
-        f"it was commanded to move a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
-    )
+    cooling = f"a command moved it a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
     return [
         *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
         *bundles_left_alone(broker, "cooling-down", cooling, found.cooling),
         *bundles_left_alone(broker, "excluded-namespace", "limits.excluded_namespaces names its namespace", found.excluded),
-        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and lets it go in this round", found.taken),
+        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and sheds it in this round", found.taken),
     ]
 
 

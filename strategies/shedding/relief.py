@@ -127,7 +127,7 @@ def _left_alone(broker: str, staying: Mapping[str, float], reason: SheddingReaso
     spared = [name for name, load in staying.items() if 0 < load <= balancing_throughput]
     limit = f"it carries more than the {mib(balancing_throughput)} that would make the emptiest broker as full as this one"
     return [
-        *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
+        *bundles_left_alone(broker, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
         *bundles_left_alone(broker, "too-big", limit, too_big),
         *bundles_left_alone(broker, "not-needed", reason.met, spared),
     ]

@@ -50,7 +50,10 @@ class SplitSettings:
         int, Setting("A bundle with more traffic is split", "MiB/s", "loadBalancerNamespaceBundleMaxBandwidthMbytes", ge=0, le=2**31 - 1)
     ] = 100
     max_bundles: Annotated[
-        int, Setting("A namespace of so many bundles is not split further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1)
+        int,
+        Setting(
+            "Number of bundles at which a namespace is not split any further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1
+        ),
     ] = 128
     difference_percent: Annotated[
         int,
@@ -65,7 +68,7 @@ class SplitSettings:
     hit_count: Annotated[
         int,
         Setting(
-            "Extensible manager: a bundle is split after more than so many looks in a row that found it too big",
+            "Extensible load manager: a bundle is split when more than this number of scans in a row find it too big",
             "",
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
             ge=0,
@@ -73,7 +76,14 @@ class SplitSettings:
         ),
     ] = 3
     max_splits: Annotated[
-        int, Setting("Extensible manager: splits per look", "", "loadBalancerMaxNumberOfBundlesToSplitPerCycle", ge=1, le=10_000)
+        int,
+        Setting(
+            "Extensible load manager: maximum number of splits per scan",
+            "",
+            "loadBalancerMaxNumberOfBundlesToSplitPerCycle",
+            ge=1,
+            le=10_000,
+        ),
     ] = 10
 
     @property

@@ -164,7 +164,7 @@ def _why_not(boundaries: Cuts | SplitFault) -> str:
     if isinstance(boundaries, SplitFault):
         return f"it cannot be cut: {boundaries.text}"
     if not boundaries:
-        return "the algorithm found nothing to part"
+        return "the algorithm found no boundary"
     return f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load manager makes two"
 
 

@@ -29,7 +29,7 @@ class FlowSettings:
     max_bandwidth_mib: Annotated[
         int,
         Setting(
-            "A part should carry no more than this, in and out",
+            "Maximum throughput of a part, in and out",
             "MiB/s",
             "loadBalancerNamespaceBundleMaxBandwidthMbytes",
             ge=0,
@@ -38,7 +38,13 @@ class FlowSettings:
     ] = 100
     difference_percent: Annotated[
         int,
-        Setting("How far above one of both a bundle must be to be cut", "%", "flowOrQpsDifferenceThresholdPercentage", ge=0, le=100_000),
+        Setting(
+            "How far above one of the two limits a bundle must be to be cut",
+            "%",
+            "flowOrQpsDifferenceThresholdPercentage",
+            ge=0,
+            le=100_000,
+        ),
     ] = 10
 
 

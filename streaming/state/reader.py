@@ -87,7 +87,7 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
-            f"What Spark said is in {folder / SPARK_LOG}"
+            f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
     found = {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
     clusters = sorted(cluster for part, cluster, _ in found if part == HEAD)

@@ -44,7 +44,7 @@ class Rows:
         if packed is None:
             raise StateVersionError(
                 f"the state of cluster {self._cluster} is not whole (entry {entry} of its {part} is missing): "
-                "bring the checkpoint back from a copy"
+                "restore the checkpoint from a copy"
             )
         return packed
 

@@ -46,11 +46,11 @@ class AvgSettings:
     ] = 0.2
     min_msg_rate: Annotated[
         float,
-        Setting("A smaller message rate to move is not worth it", "msg/s", "minUnloadMessage", ge=0, le=1e15),
+        Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=1e15),
     ] = 1000.0
     min_throughput: Annotated[
         float,
-        Setting("A smaller throughput to move is not worth it", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
+        Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
     ] = 1_048_576.0
 
 
@@ -203,7 +203,7 @@ def too_little_traffic(pair: BrokerPair, settings: AvgSettings) -> Skip:
         f"{apart(pair)}, but {setting('shedding.avg.max_unload', settings.max_unload)} of the difference of "
         f"{msgs(over.msg_rate - under.msg_rate)} and {mib(over.msg_throughput - under.msg_throughput)} is not more than "
         f"{setting('shedding.avg.min_msg_rate', settings.min_msg_rate)} msg/s or "
-        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, which are worth moving"
+        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, the least that is worth moving"
     )
     return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
 
@@ -216,7 +216,7 @@ def nothing_fits(pair: BrokerPair, need: Need) -> Skip:
 
 def sole_bundle(pair: BrokerPair) -> Skip:
     """The pair is due, but moving the only bundle moves the whole load along."""
-    return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle to part with")
+    return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle")
 
 
 def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
@@ -229,7 +229,7 @@ def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
 
 def _near(pair: BrokerPair, limit: str) -> str:
     if pair.under is pair.over:
-        return f"it is in the middle at {pair.over_score:.1f} %, with nobody left to compare it with"
+        return f"it is in the middle at {pair.over_score:.1f} %, with no broker left to compare it with"
     return f"{apart(pair)}: {limit}"
 
 

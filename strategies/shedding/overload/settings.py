@@ -22,7 +22,7 @@ class OverloadSettings:
 
     threshold_percent: Annotated[
         float,
-        Setting("From this usage on a broker is overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
+        Setting("Usage at which a broker counts as overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
     ] = 85.0
     pulsar_version: Imitated = "4.2"
 

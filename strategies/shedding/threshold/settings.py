@@ -45,7 +45,7 @@ class ThresholdSettings:
     min_throughput_mib: Annotated[
         float,
         Setting(
-            "Below this much traffic to move, a broker is left alone",
+            "Minimum throughput that a broker sheds; a broker with less to shed is left alone",
             "MiB/s",
             "loadBalancerBundleUnloadMinThroughputThreshold",
             ge=0,

@@ -26,12 +26,12 @@ class TransferSettings:
 
     target_std: Annotated[
         float,
-        Setting("Up to this standard deviation of usage nothing moves", "fraction", "loadBalancerBrokerLoadTargetStd", ge=0, le=100),
+        Setting("Standard deviation of usage up to which no bundle moves", "fraction", "loadBalancerBrokerLoadTargetStd", ge=0, le=100),
     ] = 0.25
     hit_count: Annotated[
         int,
         Setting(
-            "It must be uneven in more rounds in a row",
+            "Usage must be uneven in more than this number of rounds in a row",
             "rounds",
             "loadBalancerSheddingConditionHitCountThreshold",
             ge=0,
@@ -42,13 +42,14 @@ class TransferSettings:
         bool, Setting("Name the destination, and swap bundles; otherwise bundles are only unloaded", "", "loadBalancerTransferEnabled")
     ] = True
     max_brokers: Annotated[
-        int, Setting("So many brokers give in one round at most", "", "loadBalancerMaxNumberOfBrokerSheddingPerCycle", ge=0, le=10_000)
+        int,
+        Setting("Maximum number of brokers that shed in one round", "", "loadBalancerMaxNumberOfBrokerSheddingPerCycle", ge=0, le=10_000),
     ] = 3
     delay_s: Annotated[
-        float, Setting("How long a broker that gave is left in peace", "s", "loadBalanceSheddingDelayInSeconds", ge=0, le=86_400)
+        float, Setting("How long a broker that shed bundles does not shed again", "s", "loadBalanceSheddingDelayInSeconds", ge=0, le=86_400)
     ] = 180.0
     ttl_s: Annotated[
-        float, Setting("Load data older than this are not used", "s", "loadBalancerBrokerLoadDataTTLInSeconds", ge=1, le=86_400)
+        float, Setting("Load data older than this is not used", "s", "loadBalancerBrokerLoadDataTTLInSeconds", ge=1, le=86_400)
     ] = 1800.0
     overload_percent: Annotated[
         float,
@@ -65,13 +66,15 @@ class TransferSettings:
     ] = False
     top_bundles: Annotated[
         int,
-        Setting("Bundles of a broker that are looked at", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=1, le=100_000),
+        Setting(
+            "Number of a broker's heaviest bundles that may move", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=1, le=100_000
+        ),
     ] = 10
     history: Annotated[
         float, Setting("Weight of the past in a broker's averaged usage", "fraction", "loadBalancerHistoryResourcePercentage", ge=0, le=1)
     ] = 0.9
     debug: Annotated[
-        bool, Setting("`parity` only: Pulsar accounts for what a swap brings back in debug mode alone", "", "loadBalancerDebugModeEnabled")
+        bool, Setting("`parity` only: count what a swap brings back, as Pulsar does in debug mode only", "", "loadBalancerDebugModeEnabled")
     ] = False
     pulsar_version: Imitated = "4.2"
 

@@ -94,7 +94,7 @@ class UniformLoadShedder:
         idle = [name for name in staying if not movable[name] > 0]
         unfit = [name for name in staying if movable[name] > 0]
         return [
-            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so it would relieve nobody", idle),
+            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
             *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
             *bundles_left_alone(
                 gap.busiest,

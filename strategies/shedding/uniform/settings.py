@@ -32,7 +32,7 @@ class UniformSettings:
     rate_difference_percent: Annotated[
         float,
         Setting(
-            "The busiest broker's message rate may exceed the idlest one's by so much; 0 switches this test off",
+            "Maximum excess of the busiest broker's message rate over the idlest one's; 0 switches this test off",
             "percent",
             "loadBalancerMsgRateDifferenceShedderThreshold",
             ge=0,
@@ -42,7 +42,7 @@ class UniformSettings:
     throughput_ratio: Annotated[
         float,
         Setting(
-            "The busiest broker's throughput may be so many times the idlest one's; 0 switches this test off",
+            "Maximum ratio of the busiest broker's throughput to the idlest one's; 0 switches this test off",
             "",
             "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
             ge=0,
@@ -53,14 +53,16 @@ class UniformSettings:
         float, Setting("The part of the difference that moves in one round", "fraction", "maxUnloadPercentage", ge=0, le=1)
     ] = 0.2
     min_msg_rate: Annotated[
-        float, Setting("Below this rate to move, nothing moves", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
+        float, Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
     ] = 1000.0
     min_throughput: Annotated[
-        float, Setting("Below this throughput to move, nothing moves", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
+        float, Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
     ] = 1_048_576.0
     max_bundles: Annotated[
         int,
-        Setting("At most so many bundles move in one round; -1 for any number", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000),
+        Setting(
+            "Maximum number of bundles that move in one round; -1 = no limit", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000
+        ),
     ] = -1
     pulsar_version: Imitated = "4.2"
 
@@ -88,7 +90,7 @@ class Gap:
     def why(self) -> str:
         """The comparison in words."""
         shown = SHOWN[self.metric]
-        return f"carries {shown(self.most)}, {self.idlest or 'nobody'} {shown(self.least)}"
+        return f"carries {shown(self.most)}, {self.idlest or 'no broker'} {shown(self.least)}"
 
     @property
     def rest(self) -> str:
