@@ -1,6 +1,6 @@
-"""Which release line of Pulsar a rule imitates in parity mode, for the rules that changed between lines.
+"""The Pulsar release lines that parity mode can imitate, for rules that changed between lines.
 
-Each name stands for the newest patch release of its line. Source: the version notes of the classes of Pulsar 3.0 to 4.2.
+Each name means the newest patch release of its line. Source: the version notes of the classes of Pulsar 3.0 to 4.2.
 """
 
 from __future__ import annotations

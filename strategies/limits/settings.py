@@ -1,4 +1,4 @@
-"""The settings of what a round may do."""
+"""Settings that limit a round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """What a round may do. Without a word here it may do everything: neither load manager of Pulsar knows such limits."""
+    """Limits of a round. The defaults limit nothing, as neither load manager of Pulsar has such limits."""
 
     excluded_namespaces: Annotated[
         str,
