@@ -74,9 +74,9 @@ class Figures:
 class BrokerLoad:
     """One broker as input of a strategy; its bundle table is unpacked on first access.
 
-    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a move whose effect
-    its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, if known without unpacking them;
-    `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: when the figures were reported; None = just now.
+    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a move whose
+    effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, if known without
+    unpacking them; `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the report; None = just now.
     """
 
     broker: str

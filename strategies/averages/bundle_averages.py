@@ -75,7 +75,7 @@ class BundleHistory:
         return TableSummary(rate_in, rate_out, topics, most_topics, int(np.maximum.reduce(newest.sessions)), rate, throughput)
 
     def after(self, newest: BundleStats, round_: int) -> BundleHistory:
-        """The table after a report of `round_`. It replaces the newest figures of the same round; those of an earlier one enter the averages."""
+        """The table after a report of `round_`: replaces newest figures of the same round; those of an earlier one enter the averages."""
         base = self.base if round_ == self.sampled_round else self._advanced()
         if newest.names == self.newest.names:
             return BundleHistory(newest, base, round_)

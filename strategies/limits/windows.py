@@ -19,7 +19,7 @@ _WINDOW = re.compile(rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `begin` (inclusive) to `end` (exclusive), in minutes of the day; a window over midnight belongs to the day on which it begins."""
+    """From `begin` (inclusive) to `end` (exclusive), in minutes of the day; a window over midnight belongs to the day of its begin."""
 
     days: frozenset[int]
     begin: int
