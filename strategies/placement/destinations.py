@@ -189,7 +189,7 @@ class Destinations:
         return candidate is not None and candidate.usage > self._rules.settings.overloaded_percent / 100.0
 
     def _would_not_help(self, decision: Decision, broker: str) -> bool:
-        """Whether the broker would become at least as full as the source. Rules that balance traffic allow this up to the overload limit."""
+        """Whether the broker would become at least as full as the source. Rules that balance traffic allow it up to the overload limit."""
         after = self._ledger.usage_with(broker, decision.bundle, decision.source)
         harmless = not self._rules.balances_usage and after <= self._rules.settings.overloaded_percent / 100.0
         return not harmless and not self._relieves(decision.bundle, decision.source, broker)

@@ -62,10 +62,6 @@ EXCEPTIONS = (
     "rebalancer/cli/simulate",
     "rebalancer/simulation",
     "sinks/executor",
-    "strategies",
-    "streaming/decode.py",
-    "streaming/session.py",
-    "streaming/state",
     "docs/SIMULATION.md",  # shows the output of rebalancer/cli/simulate
     "docs/schemas/settings.schema.json",  # made from the settings of the packages above
 )

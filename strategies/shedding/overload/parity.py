@@ -1,6 +1,7 @@
 """OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle whatever it carries.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. Memory: the size of the result multimap's table. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. Memory: the size of the result multimap's table. The
+repaired rule is in `fixed`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What both forms of TransferShedder do in a round: stores are made from the brokers' reports, the verdict becomes decisions and skips.
+"""Runs a round of both forms of TransferShedder: builds stores from the brokers' reports, turns the verdict into decisions and skips.
 
-A report of the extensible load manager carries the broker's own averages, as Pulsar uses them; for others usage and throughput are
-averaged here, per round and not every five seconds. A broker cools down from the round that decided that it gives.
-The top list of a broker is the one its own report would hold (`topk`), made only for brokers that the walk reaches.
+A report of the extensible load manager carries the broker's own averages, as Pulsar uses them. For other reports, usage and throughput are
+averaged here, per round and not every five seconds. A broker cools down from the round that decides that it sheds.
+The top list of a broker is the one that its own report would hold (`topk`), built only for brokers that the algorithm reaches.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _WHY_NOTHING = {
 }
 
 
-#: Brokers that take part with their usages (fraction), and why the others do not.
+#: Returns the brokers that take part with their usages (fraction), and skips of the others.
 TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
 
 
-#: The verdict of one round by stores, settings, the number of rounds in a row in which the condition held, and `fresh`.
+#: Returns the verdict of one round. Arguments: stores, settings, number of rounds in a row in which the condition held, `fresh`.
 Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
 
 
 @dataclass(frozen=True)
 class TransferRound:
-    """A round of either mode: `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge` are the mode's.
+    """A round of either mode; the mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`.
 
-    `limits_clock`: a broker whose clock is ahead did not make its averages later than it reported them.
+    `limits_clock`: the time of a broker's averages is at most the time of its report, which matters if its clock is ahead.
     """
 
     settings: TransferSettings
@@ -65,7 +65,7 @@ class TransferRound:
     limits_clock: bool
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """Decisions, what is left alone and what to remember."""
+        """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
         tops = _Tops(judged, view, self.settings, self.mode)
@@ -80,7 +80,7 @@ class TransferRound:
         return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
 
     def _may_move(self, view: ClusterView) -> Callable[[str, str, str], bool]:
-        """Whether bundle, source and destination may be put together."""
+        """Returns a function: whether a bundle may move from a source to a destination."""
         if view.takers is None:
             return lambda bundle, source, destination: not view.is_excluded(bundle)
         takers, has_rules = cache(view.takers), cache(lambda namespace: has_policies(namespace, view.policies))
@@ -92,7 +92,7 @@ class TransferRound:
         return may_move
 
     def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, tuple[float, float]]:
-        """Usage and throughput: the broker's own averages where its report has them, else our EWMA."""
+        """Broker → averages of usage and throughput: the broker's own ones if its report has them, else an EWMA."""
         averages, weight = {}, self.settings.history
         for broker, usage in usages:
             figures, kept = broker.figures, memory.brokers.get(broker.broker, NO_MEMORY)
@@ -177,7 +177,7 @@ class TransferRound:
 
 
 class _Tops(Mapping[str, Sequence[OfferedBundle]]):
-    """Top lists by broker, each made when it is read first."""
+    """Top lists by broker, each built on first access."""
 
     def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
         self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
@@ -223,7 +223,7 @@ def _decision(move: TransferMove, stores: Stores, verdict: TransferVerdict) -> D
 
 
 def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> Iterator[Decision]:
-    """What comes back makes room for the bundle that is named after it."""
+    """Marks swaps: a bundle that comes back makes room for the bundle after it."""
     back: list[Decision] = []
     for move, decision in zip(moves, decisions, strict=True):
         if move.swapped:
@@ -236,7 +236,7 @@ def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> 
 
 
 def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
-    """Mean and standard deviation in words and figures; in `parity` mode the second may be no number (decision record 0046)."""
+    """Mean and standard deviation as text and figures; in `parity` mode the deviation may be NaN (decision record 0046)."""
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)
     text = f"with a standard deviation of {points(std)}" if known else "and rounding leaves no standard deviation"
