@@ -34,7 +34,7 @@ from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policie
 _WHY_NOTHING = {
     "CoolDown": (
         "cooling-down",
-        "a broker gave bundles less than shedding.transfer.delay_s ago, and until that shows in figures no broker gives",
+        "a broker shed bundles less than shedding.transfer.delay_s ago; no broker sheds until figures show the effect",
     ),
     "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
     "NoLoadData": ("no-bundle-figures", "the fullest brokers report no bundles that may move"),
@@ -129,9 +129,9 @@ class TransferRound:
         old = [broker for broker in verdict.left_out if broker not in cooling]
         delay = f"{setting('shedding.transfer.delay_s', self.settings.delay_s)} s"
         ttl = f"{setting('shedding.transfer.ttl_s', self.settings.ttl_s)} s"
-        gave, too_old = f"it gave bundles, and no figures are of {delay} later yet", f"its load data are older than {ttl}"
+        gave, too_old = f"it shed bundles, and its figures are not yet {delay} newer", f"its load data are older than {ttl}"
         return [
-            *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers gave bundles less than {delay} ago"),
+            *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers shed bundles less than {delay} ago"),
             *broker_skips("outdated", old, lambda _: too_old, lambda: f"the load data of {len(old):,} brokers are older than {ttl}"),
         ]
 
