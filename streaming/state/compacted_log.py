@@ -108,7 +108,7 @@ class CompactedLog(Generic[V]):
             self._drop(next(iter(self._items)))
 
     def _take_oldest(self) -> dict[str, V]:
-        """Removes the oldest entries until the share of obsolete items in the others is small enough; returns their current items.
+        """Removes the oldest entries until few obsolete items remain; returns the current items of the removed entries.
 
         The caller writes these items again, on average at most once per item.
         """
