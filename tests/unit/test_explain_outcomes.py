@@ -42,7 +42,7 @@ def explained(folder: Path, *words: object) -> Answer:
     return rebalancer("explain", *words, "--from", folder)
 
 
-REFUSED = "paused: somebody has paused this executor"
+REFUSED = "paused: this executor is paused"
 
 
 class TestOutcomes:
