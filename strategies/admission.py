@@ -1,7 +1,7 @@
-"""Whether a command may be carried out: a command and facts in, "apply" or the reason against it out. Nothing acts here.
+"""Decides whether a command may be carried out: takes a command and facts, returns the reason against it or None. Carries nothing out.
 
-Two questions, because facts about the cluster cost calls: `may_be_considered` needs none of them, `may_be_applied` does. Pulsar checks
-neither isolation policies nor system bundles when it is told to unload, so both are checked here.
+The decision has two steps, because facts about the cluster cost calls: `may_be_considered` needs no such facts, `may_be_applied` does.
+Pulsar's unload call checks neither isolation policies nor system bundles, so this module checks both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.windows import Window, is_open
 from strategies.model import Command, OutcomeStatus
 
-#: A command from further in the future than clocks differ could be replayed for very long.
+#: Tolerated difference of clocks. A command from further in the future could be replayed for a very long time.
 _MOST_AHEAD_MS = 300_000
 
 Signature = Literal["signed", "unsigned", "wrong", "unchecked"]
@@ -27,7 +27,7 @@ Signature = Literal["signed", "unsigned", "wrong", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRules:
-    """What the operator allows. `allow`, `deny`: shell patterns of `tenant/namespace`; empty `allow` and `windows` mean all."""
+    """The operator's rules. `allow`, `deny`: shell patterns of `tenant/namespace`; an empty `allow` or `windows` allows everything."""
 
     actions: frozenset[str] = frozenset({"unload", "transfer", "split"})
     allow: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class AdmissionRules:
 
 @dataclass(frozen=True, slots=True)
 class CommandFacts:
-    """What is known of a command without asking the cluster.
+    """Facts about a command that need no call to the cluster.
 
-    `newest_epoch`: of the command's cluster, 0 if none was seen; `earlier`: what became of the same id before, dry runs left out;
-    `paused`: the pause file exists.
+    `newest_epoch`: newest epoch seen for the command's cluster, 0 if none; `earlier`: status of an earlier command with the same id, dry
+    runs excluded; `paused`: the pause file exists.
     """
 
     now_ms: int
@@ -52,9 +52,9 @@ class CommandFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What the cluster says. `exists`: the bundle is one of its namespace's, which is asked only when no broker owns it.
+    """Facts from the cluster. `exists`: the namespace has this bundle; looked up only when no broker owns the bundle.
 
-    `frozen`: a sentence about brokers that do not read metadata any more, empty while all do; the owner is not asked for then.
+    `frozen`: a sentence about brokers that no longer read metadata; empty while all do. With a frozen broker, `owner` is not looked up.
     """
 
     brokers: Sequence[str]
@@ -66,7 +66,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a command is not carried out: the outcome's status, a stable code, a sentence."""
+    """Reason for not carrying out a command: status of the outcome, stable code, sentence."""
 
     status: Literal["already-done", "refused", "expired"]
     code: str
@@ -77,17 +77,17 @@ class Objection:
 
 
 def isolation_of(policies: Mapping[str, object]) -> PoliciesView:
-    """Isolation policies by name, as the admin API gives them."""
+    """Parses isolation policies: name → policy, in the form of the admin API."""
     return read_policies(json.dumps({"isolation": policies}))
 
 
 def may_be_considered(command: Command, known: CommandFacts, rules: AdmissionRules) -> Objection | None:
-    """The first objection that needs no look at the cluster, in the order of the rules; None when there is none."""
+    """The first objection, in the order of the rules, that needs no facts from the cluster; None when there is none."""
     return _forged(known) or _out_of_date(command, known) or _done_before(known) or _not_ours(command, rules) or _not_now(known, rules)
 
 
 def may_be_applied(command: Command, cluster: ClusterFacts) -> Objection | None:
-    """The first objection that the cluster's present state raises; None when the command may be applied."""
+    """The first objection from the current state of the cluster; None when the command may be applied."""
     if cluster.frozen:
         return frozen_objection(cluster.frozen)
     if cluster.owner is None:
@@ -102,7 +102,8 @@ def may_be_applied(command: Command, cluster: ClusterFacts) -> Objection | None:
 
 
 def frozen_objection(text: str) -> Objection | None:
-    """No bundle moves while a broker is frozen: it could be the next owner or the leader, and what it owned waits for its restart."""
+    """No bundle moves while a broker is frozen: the frozen broker could become the next owner or the leader, and its bundles would then be
+    unavailable until it restarts."""
     return Objection("refused", "broker-frozen", text) if text else None
 
 
@@ -121,7 +122,7 @@ def _out_of_date(command: Command, known: CommandFacts) -> Objection | None:
         return Objection("refused", "older-epoch", f"the command is of epoch {command.epoch}; a newer job has begun epoch {newest}")
     if known.now_ms >= command.expires_at_ms:
         late_s = (known.now_ms - command.expires_at_ms) / 1000
-        return Objection("expired", "expired", f"the command was to be carried out {late_s:.0f} s ago at the latest")
+        return Objection("expired", "expired", f"the command expired {late_s:.0f} s ago")
     if command.issued_at_ms > known.now_ms + _MOST_AHEAD_MS:
         ahead_s = (command.issued_at_ms - known.now_ms) / 1000
         return Objection(
@@ -153,7 +154,7 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
         return Objection("refused", "system-bundle", "the bundle belongs to Pulsar itself; a broker that loses it turns unhealthy")
     namespace = namespace_of(command.bundle)
     if any(part in (".", "..") for part in namespace.split("/")) or namespace.count("/") != 1:
-        return Objection("refused", "namespace-name", f"{namespace} is no namespace that Pulsar could have")
+        return Objection("refused", "namespace-name", f"{namespace} is not a valid Pulsar namespace")
     if any(fnmatchcase(namespace, pattern) for pattern in rules.deny):
         return Objection("refused", "namespace-denied", f"{namespace} is on the list executor.deny")
     if rules.allow and not any(fnmatchcase(namespace, pattern) for pattern in rules.allow):
@@ -163,9 +164,9 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
 
 def _not_now(known: CommandFacts, rules: AdmissionRules) -> Objection | None:
     if known.paused:
-        return Objection("refused", "paused", "somebody has paused this executor; take the pause file away to go on")
+        return Objection("refused", "paused", "this executor is paused; remove the pause file to resume")
     if not is_open(rules.windows, known.now_ms):
-        return Objection("refused", "outside-window", "it is none of the times in executor.windows")
+        return Objection("refused", "outside-window", "the time is outside executor.windows")
     return None
 
 

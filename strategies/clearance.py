@@ -1,6 +1,6 @@
-"""Which of the bundles that shedding picked really leave, and for where: limits first, then policies, filters and placement.
+"""Decides which of the bundles picked by shedding leave, and for which broker: limits first, then policies, filters and placement.
 
-What is refused becomes a skip. In fixed mode a broker none of whose bundles may leave keeps its hit counts: it was due, and still is.
+A refused bundle becomes a skip. In fixed mode a broker that was due but may give no bundle keeps its hit counts, because it is still due.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for m
 
 @dataclass(frozen=True)
 class LeavingRules:
-    """By what a round refuses. `closed`: why nothing may leave now, if so; `is_excluded`: of a bundle's namespace."""
+    """Rules by which a round refuses. `closed`: why no bundle may leave now, or None; `is_excluded`: whether a bundle's namespace is."""
 
     mode: Mode
     budget: Budget
@@ -32,7 +32,7 @@ class LeavingRules:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The bundles that leave, why others that were picked stay, what to remember, and the throughput of each that leaves (bytes/s)."""
+    """The bundles that leave, skips of picked bundles that stay, the new memory, and the throughput of each leaving bundle (bytes/s)."""
 
     kept: Mapping[str, Decision]
     skips: tuple[Skip, ...]
@@ -42,7 +42,7 @@ class Leaving:
 
 
 def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: Destinations, rules: LeavingRules) -> Leaving:
-    """In the order of the decisions; those of one exchange leave together or not at all."""
+    """Clears the decisions in their order; the bundles of one exchange leave together or not at all."""
     before = destinations.memory
     destinations.memory = shedding.memory
     gate = _Gate(brokers, destinations, rules)
@@ -56,7 +56,7 @@ def decide(brokers: Mapping[str, BrokerLoad], shedding: Shedding, destinations: 
 
 @dataclass
 class _Gate:
-    """What was let through so far, and what was not."""
+    """The decisions cleared and refused so far."""
 
     brokers: Mapping[str, BrokerLoad]
     destinations: Destinations
@@ -80,7 +80,7 @@ class _Gate:
             self.rules.budget.spend(throughputs)
 
     def _named(self, together: Sequence[Decision]) -> list[Decision]:
-        """The decisions with their destinations, or none: what the first of an exchange takes up may be what another one needs."""
+        """The decisions with their destinations, or none of them: the first move of an exchange may use the room that another one needs."""
         before = self.destinations.mark() if len(together) > 1 else None
         found = [self.destinations.name(decision) for decision in together]
         named = [one for one in found if isinstance(one, Decision)]
@@ -108,14 +108,14 @@ class _Gate:
         return self.destinations.refusal(decision.bundle, decision.source, decision.destination)
 
     def _elsewhere(self, decision: Decision) -> str | None:
-        """The other broker of a bundle that two brokers report; a round must not order one bundle twice, ids stand for one command."""
+        """The other broker of a bundle that two brokers report. A round must not command one bundle twice: an id identifies one command."""
         if decision.bundle in self.kept:
             return self.kept[decision.bundle].source
         gained = self.rules.gained.get(decision.bundle)
         return None if gained is None or gained.broker == decision.source else gained.broker
 
     def _throughput(self, decision: Decision) -> float:
-        """bytes/s, by the short-term average."""
+        """Throughput of the bundle in bytes/s, by its short-term average."""
         table = self.brokers[decision.source].bundles
         return float(table.msg_throughput[table.names.index(decision.bundle)]) if decision.bundle in table.names else 0.0
 
@@ -124,12 +124,12 @@ class _Gate:
 
 
 def _as_agreed(together: Sequence[Decision], named: Sequence[Decision]) -> bool:
-    """An exchange with a third broker is none."""
+    """Whether the named destinations are those of the exchange; with a third broker it is no exchange."""
     return all(one.destination in (None, other.destination) for one, other in zip(together, named, strict=True))
 
 
 def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kept: Mapping[str, Decision]) -> Memory:
-    """What to remember: brokers that were due and gave nothing are as far as they were."""
+    """The memory in which brokers that were due and shed nothing keep their hit counts."""
     gave = {decision.source for decision in kept.values()}
     waiting = [decision for decision in decisions if decision.source not in gave]
     if not waiting:

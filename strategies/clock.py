@@ -1,9 +1,9 @@
-"""The time of a cluster: the largest believed timestamp of its log, so that one bad clock can neither freeze nor rush it.
+"""The time of a cluster: the largest believed timestamp of its log, so that one wrong clock can neither stop the time nor advance it.
 
-A record further than `jump_ms` from the cluster's time is not believed. When nothing but such records arrives, in ascending order and
-spanning `recovery_ms`, the log really has moved on (an outage, a repaired clock) and their time is taken. A record that leads by more than
+A record further than `jump_ms` from the cluster's time is not believed. When only such records arrive, in ascending order and spanning
+`recovery_ms`, the log has really moved (an outage, a repaired clock) and the cluster adopts their time. A record that leads by more than
 `tolerance_ms` is used, but the cluster's time follows it only when most producers agree (`clock_votes`), or when no other producer has
-sent anything for `silence_ms`.
+sent a record for `silence_ms`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
-#: The smallest number of records that show that no other producer sends anything.
+#: Minimum number of records from one producer alone that show that no other producer sends any.
 _ALONE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`, `run`: the unbroken run of records not followed so far, or None.
-
-    `run` is their number.
+    """`now_ms`: largest believed timestamp. `run_from_ms`, `run_to_ms`: first and last time of the current run of records that the clock
+    does not follow, None without one; `run`: number of these records.
     """
 
     now_ms: int
@@ -31,10 +30,10 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A producer whose clock is not believed. `ts`: of its newest record; `lead_ms`: how far that was ahead of the cluster's time then.
+    """A producer whose clock is not believed. `ts`: time of its newest record; `lead_ms`: how far that time was ahead of the cluster's.
 
-    `used`: whether the newest figures of this broker that a round may look at carry that clock; `news`: whether that record was newer than
-    all that its producer said before, so that it counts as a vote.
+    `used`: whether the broker's newest figures, which a round may use, carry that clock; `news`: whether that record is newer than all
+    earlier records of its producer, so that it counts as a vote.
     """
 
     ts: int
@@ -44,16 +43,16 @@ class Stray:
 
     @property
     def heard_ms(self) -> int:
-        """When its newest record came, by the cluster's time."""
+        """Arrival of its newest record, by the cluster's time."""
         return self.ts - self.lead_ms
 
 
 def judge_clock(
     clock: Clock, ts: int, jump_ms: int, recovery_ms: int, *, tolerance_ms: int | None = None, silence_ms: int = 0
 ) -> tuple[Clock, ClockVerdict]:
-    """The clock after a record stamped `ts`, and whether that record is believed; "moved-…" means believed after a long run.
+    """The clock after a record stamped `ts`, and the verdict on that record; "moved-…" means believed after a long run.
 
-    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that nothing leads.
+    "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that no record leads.
     """
     lead = ts - clock.now_ms
     if -jump_ms <= lead <= (jump_ms if tolerance_ms is None else tolerance_ms):

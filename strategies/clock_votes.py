@@ -1,12 +1,12 @@
-"""Whose clock is right where producers disagree: what most of them say, each of which has one vote.
+"""Decides by majority which clock is right when producers disagree; every producer has one vote.
 
-Brokers that publish their own reports stamp them with their own clocks, and the collector stamps all with its one. A producer whose newest
-record is further from the cluster's time than half of `round.stale_after_ms` *strays*. The cluster's time stays as it is while those that
-stray are a minority or exactly half; it moves when they are more than half. A record votes for an earlier time only if it is newer than
-everything its producer said before: a part of the log that is delivered twice moves nothing.
+Brokers that publish their own reports stamp them with their own clocks; the collector stamps all its records with one clock. A producer
+whose newest record is further from the cluster's time than half of `round.stale_after_ms` *strays*. The cluster's time stays as it is
+while at most half of the producers stray, and moves when more than half do. A record votes for an earlier time only if it is newer than
+all earlier records of its producer, so a part of the log that is delivered twice moves nothing.
 
-Between two records of the leading clock the time stands still, so a report that comes right before the second one is compared with a time
-as old as the first one. `overtaken` keeps the brokers that this hides: they vote too once another broker proves that the time is wrong.
+Between two records of the leading clock the time stands still, so a report that arrives right before the second one is compared with the
+time of the first one. `overtaken` keeps the brokers that this hides: they vote too once another broker proves that the time is wrong.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import BrokerState, StateStore
 
-#: Producers that are no brokers, under names that no broker has.
+#: Producers other than brokers, under names that no broker has.
 COLLECTOR, EXECUTOR = "collector", "executor"
-#: The state must stay small whatever names a log holds; it has room for every broker of the last round.
+#: Keeps the state small whatever names a log contains; leaves room for every broker of the last round.
 _STRAYS_AT_MOST = 1_000
 
 
 def tolerance_of(settings: RoundSettings) -> int:
-    """How far (ms) a producer may lead: with as much again since its last report, no other broker is stale because of it."""
+    """How far (ms) a producer may lead: another broker whose report is as old as this is then not stale because of the lead."""
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
 
 
 def check_clock(settings: RoundSettings) -> None:
-    """Raises SettingsError where a pause that leaves no report stale would be taken for a wrong clock."""
+    """Raises SettingsError if a pause too short to make a report stale would count as a wrong clock."""
     stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
     if stale > jump:
         text = f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no report stale would count as a wrong clock"
@@ -42,7 +42,7 @@ def check_clock(settings: RoundSettings) -> None:
 
 
 def producer_of(record: TelemetryRecord) -> str:
-    """Whose clock stamped a record."""
+    """The producer whose clock stamped a record."""
     match record:
         case LoadReport() | Tombstone():
             return record.broker
@@ -53,7 +53,7 @@ def producer_of(record: TelemetryRecord) -> str:
 
 
 def strayed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings, *, used: bool) -> ClusterState:
-    """The state with the record's producer among those that stray; a late or repeated record changes nothing."""
+    """The state with the record's producer counted as straying; a late or repeated record changes nothing."""
     assert state.clock is not None
     name, lead = producer_of(record), record.ts - state.clock.now_ms
     before, broker = state.strays.get(name), store.get_broker(name)
@@ -68,7 +68,7 @@ def strayed(record: TelemetryRecord, state: ClusterState, store: StateStore, set
 
 
 def kept_pace(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState:
-    """The state after a record near the cluster's time, with the brokers that trail and those that the record overtakes."""
+    """The state after a record near the cluster's time, with the brokers that are behind it and those that it overtakes."""
     assert state.clock is not None
     if record.ts > state.clock.now_ms:
         overtaken = {name: ts for name, ts in state.trailing.items() if record.ts - ts > tolerance_of(settings)}
@@ -79,7 +79,7 @@ def kept_pace(record: TelemetryRecord, state: ClusterState, store: StateStore, s
 
 
 def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, settings: RoundSettings) -> ClusterState | None:
-    """The state after time has moved to what most producers say; None while those that say so are no majority."""
+    """The state after the cluster's time moves to that of the majority of producers; None while there is no majority."""
     assert state.clock is not None
     now, tolerance = state.clock.now_ms, tolerance_of(settings)
     leads = record.ts > now
@@ -97,15 +97,15 @@ def followed(record: TelemetryRecord, state: ClusterState, store: StateStore, se
         agreeing = {**overtaken, **agreeing}
     if not _most(agreeing, record, state, store):
         return None
-    # In between two camps of strays, the nearer one: so it is the time that the producer in the middle keeps.
+    # With strays on both sides the nearer time wins: it is the time of the median producer.
     middle = min(agreeing.values()) if leads else max(agreeing.values())
     return moved(state, max(ts for ts in agreeing.values() if ts - middle <= tolerance), settings)
 
 
 def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterState:
-    """The state with another time. When that is an earlier one, the open round is as long as it was.
+    """The state with another time. With an earlier time, the open round keeps its length.
 
-    When it is a later one, the open round is due and not late: the others may report first.
+    With a later time, the open round is due but not late, so that the other brokers can report first.
     """
     assert state.clock is not None
     by = now_ms - state.clock.now_ms
@@ -115,9 +115,9 @@ def moved(state: ClusterState, now_ms: int, settings: RoundSettings) -> ClusterS
 
 
 def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) -> ClusterState:
-    """The state after a producer that strayed has sent a record of the cluster's time: its clock was repaired.
+    """The state after a straying producer sends a record near the cluster's time: its clock is repaired.
 
-    Reports with the wrong clock do not stand in the way of those with the right one.
+    Its reports with the wrong clock do not make those with the right clock count as late.
     """
     name = producer_of(record)
     stray = state.strays.get(name)
@@ -130,12 +130,12 @@ def returned(record: TelemetryRecord, state: ClusterState, store: StateStore) ->
 
 
 def untimed(broker: BrokerState) -> BrokerState:
-    """A broker whose next report is a new one, whatever time that carries."""
+    """The broker without the times of its reports: its next report counts as new, whatever time it carries."""
     return replace(broker, reported_at_ms=-1, bundles_at_ms=-1, sampled_at_ms=-1, digest="", bundles_digest="")
 
 
 def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
-    """A record that leads, as of now where its time would hide what comes after it. Reports and sweeps keep theirs."""
+    """A leading record with its time set to now, because its own time would hide later records. Reports and sweeps keep their time."""
     match record:
         case OutcomeReport():
             return replace(record, ts=now_ms, outcome=replace(record.outcome, ts=now_ms))
@@ -146,7 +146,7 @@ def in_time(record: TelemetryRecord, now_ms: int) -> TelemetryRecord:
 
 
 def counted(state: ClusterState, names: Mapping[str, int], now_ms: int, settings: RoundSettings) -> ClusterState:
-    """The state when a round closes: who votes until the next one. `names`: brokers, and when each was heard last."""
+    """The state when a round closes, with the voters until the next round. `names`: broker → time of its last record."""
     oldest = now_ms - settings.stale_after_ms
     strays = {name: stray for name, stray in state.strays.items() if name in names or stray.heard_ms >= oldest}
     recent = {name for name, ts in names.items() if ts >= oldest} | {name for name, stray in strays.items() if stray.heard_ms >= oldest}
@@ -154,14 +154,14 @@ def counted(state: ClusterState, names: Mapping[str, int], now_ms: int, settings
 
 
 def went_back(record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings) -> bool:
-    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier time, nothing from its brokers since."""
+    """Whether a sweep proves that its collector's clock was set back: the next pass, an earlier time, no record of its brokers since."""
     if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
         return False
     return all(_newest_ms(store.get_broker(name)) <= state.sweep_at_ms for name in record.brokers)
 
 
 def _is_news(record: TelemetryRecord, stray: Stray | None, broker: BrokerState | None, state: ClusterState) -> bool:
-    """Whether a record of an earlier time is newer than all that its producer said before."""
+    """Whether a record of an earlier time is newer than all earlier records of its producer."""
     if isinstance(record, Sweep):
         return record.ts > state.sweep_at_ms
     if not isinstance(record, LoadReport):
@@ -175,7 +175,7 @@ def _newest_ms(broker: BrokerState | None) -> int:
 
 
 def _most(agreeing: Mapping[str, int], record: TelemetryRecord, state: ClusterState, store: StateStore) -> bool:
-    """Whether so many are more than half of those that vote: brokers, and with a sweep those it lists and the collector."""
+    """Whether the agreeing producers are more than half of the voters: brokers, and for a sweep the brokers it lists and the collector."""
     if isinstance(record, Sweep):
         return 2 * len(agreeing.keys() & {COLLECTOR, *record.brokers}) > 1 + len(set(record.brokers))
     brokers = agreeing.keys() - {COLLECTOR}

@@ -1,4 +1,4 @@
-"""What a record does to a cluster's time, and what becomes of its state when that time moves."""
+"""Advances a cluster's time by a record, and adjusts the cluster's state when that time moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.store import StateStore
 def timed(
     record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore, settings: RoundSettings
 ) -> tuple[TelemetryRecord, ClusterState, ClockVerdict]:
-    """The record as it is used, the state with the time after it, and whether the record is believed."""
+    """The record in the form to use, the state with the new time, and whether the record is believed."""
     tolerance = tolerance_of(settings)
     judged, verdict = judge_clock(
         clock,
@@ -41,7 +41,8 @@ def timed(
 
 
 def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore) -> ClusterState:
-    """The log's time went back: what carries times of the old clock would look like the future. Round numbers go on."""
+    """The state after the log's time goes back, without all that carries times of the old clock, which would now be in the future. Round
+    numbers continue."""
     for broker in store.brokers():
         store.remove_broker(broker.broker)
     return ClusterState(
@@ -52,13 +53,13 @@ def forget_everything_timed(state: ClusterState, clock: Clock, store: StateStore
         joined=state.joined,
         voters=max(state.voters, state.live),
         policies=state.policies,
-        # What an hour may move is no estimate but a promise: nobody knows how long ago this was, so it counts from now.
+        # The hourly budget is a guarantee, not an estimate: the age of these moves is unknown, so they count as made now.
         spent=tuple(replace(one, ts=clock.now_ms) for one in state.spent),
     )
 
 
 def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore) -> list[Event]:
-    """The collector's clock went back: its next pass is used, and the open round is as long as it was."""
+    """Accepts a pass of a collector whose clock went back; the open round keeps its length."""
     for broker in store.brokers():
         store.put_broker(untimed(broker))
     back = clock.now_ms - record.ts
@@ -84,10 +85,10 @@ def set_back(record: Sweep, state: ClusterState, clock: Clock, store: StateStore
 
 
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
-    """A record whose time is too far from the cluster's."""
+    """The rejection of a record whose time is too far from the cluster's."""
     distance = abs(record.ts - now_ms) / 1000
     text = (
         f"its time {record.ts} is {distance:.0f} s {verdict} of the cluster's {now_ms}: check the collector's clock; "
-        "a log whose time really moved is believed again after round.clock_recovery_ms of nothing else"
+        "if the log's time has really moved, its records are accepted after round.clock_recovery_ms without any other record"
     )
     return Rejection(f"clock-{verdict}", text, record)

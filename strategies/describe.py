@@ -1,10 +1,10 @@
-"""One printable line per decision and per thing left alone: golden files, logs, dry runs and `explain` share it."""
+"""Formats each decision and each skip as one printable line; golden files, logs, dry runs and `explain` share this format."""
 
 from __future__ import annotations
 
 from strategies.model import Command, Event, Expected, Rejection, Round, Skip
 
-#: How many names of a skip are printed before the rest is only counted.
+#: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
 
 
@@ -60,7 +60,7 @@ def _effect(expected: Expected) -> str:
 
 
 def _load(expected: Expected) -> str:
-    """Neither a split nor advice moves anything."""
+    """Usage of the broker where no bundle moves, as in a split or advice."""
     return "usage unknown" if expected.source_before is None else f"at {expected.source_before * 100:.1f} %"
 
 

@@ -1,6 +1,6 @@
-"""The fold over a cluster's telemetry: one record in, commands and round records out; the only holder of cluster state.
+"""Folds a cluster's telemetry: takes one record, returns commands and round records; the only module that changes cluster state.
 
-Deterministic: the same records in the same order, with the same settings and version, give equal events. Nothing here knows about
+Deterministic: the same records in the same order, with the same settings and version, give equal events. The engine does not know
 micro-batches, wall clocks, timers or partitions (architecture: "Time and determinism").
 """
 
@@ -46,18 +46,18 @@ from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 
-#: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
+#: Number of rounds for which the averages of a bundle that left a broker are kept for the broker that takes it.
 _ROUNDS_TO_WAIT = 5
-#: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if no sweep leaves it out.
+#: A broker without a report for this many times `stale_after_ms` is removed, even if sweeps still list it.
 _STALE_TIMES_TO_FORGET = 10
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Everything decisions depend on. `shedding` is the strategy's own settings object, `placing` the placement's; None means its defaults.
+    """All settings that decisions depend on. `shedding`: settings of the strategy, `placing`: of the placement; None means the defaults.
 
-    `placement`: a name of the registry, `auto` for the one that Pulsar's users run beside the strategy, `none` to leave it to Pulsar.
-    `shedders`: the strategies that `strategy` may name; no setting, but what a program hands in that brings a strategy of its own.
+    `placement`: a name of the registry, `auto` for the one that Pulsar's users run with the strategy, `none` to leave placement to Pulsar.
+    `shedders`: the strategies that `strategy` may name. Not a setting: a program with a strategy of its own passes an extended registry.
     """
 
     strategy: str = DEFAULT
@@ -77,7 +77,7 @@ class EngineSettings:
 
     @property
     def entry(self) -> SheddingStrategy:
-        """What is known of the strategy. Raises SettingsError for an unknown name."""
+        """The registry entry of the strategy. Raises SettingsError for an unknown name."""
         return self.shedders.named(self.strategy)
 
     @property
@@ -86,19 +86,19 @@ class EngineSettings:
         return self.shedders.settings_of(self.strategy, self.shedding)
 
     def shedder(self) -> Shedder:
-        """The strategy. Raises SettingsError as `chosen`."""
+        """The strategy with its settings. Raises the same SettingsError as `chosen`."""
         return self.entry.build(self.chosen, self.weights, self.mode)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
-    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for an unknown strategy."""
+    """Name and settings of the placement in use; `none` has no settings. Raises SettingsError for an unknown strategy."""
     name = settings.entry.placement if settings.placement == "auto" else settings.placement
     entry = PLACERS.get(name)
     return name, settings.placing if settings.placing is not None or entry is None else entry.settings()
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for unknown names, windows that cannot be read, and a clock that cannot be judged."""
+    """The rules of every round. Raises SettingsError for unknown names, invalid windows, and limits under which no clock can be judged."""
     check_clock(settings.round)
     entry = settings.entry
     manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
@@ -124,7 +124,7 @@ def rules_of(settings: EngineSettings) -> Rules:
 
 
 class Engine:
-    """Folds records into events; holds settings only. Raises SettingsError for settings that do not fit."""
+    """Folds records into events; holds settings only. Raises SettingsError for settings that contradict each other."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings.round
@@ -132,9 +132,9 @@ class Engine:
         self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """Events of one record of the store's cluster; the commands of a round come right before its record.
+        """Events of one record of the store's cluster; the commands of a round come right before the record of the round.
 
-        A record that repeats what counts already has none: brokers and publishers send the same again.
+        A repeated record has no events, because brokers and publishers may send the same record twice.
         """
         if isinstance(record, Note):
             return []
@@ -147,11 +147,11 @@ class Engine:
         return self._fold_timed(record, state, store)
 
     def _start(self, record: TelemetryRecord, state: ClusterState, early: tuple[EarlyRecord, ...], store: StateStore) -> list[Event]:
-        """Until the first round has closed: the records so far are folded by the best known time (see `log_start`)."""
+        """Before the first round closes: folds all records so far by the best known time (see `log_start`)."""
         times = [*(one.ts for one in early), record.ts]
         time = better_time(times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
-            time = record.ts  # an empty cluster has no figures that a wrong time could spoil
+            time = record.ts  # an empty cluster has no figures that a wrong time could affect
         if time is not None:
             return self._replay_start([*(unpack_record(one.packed) for one in early), record], time, store)
         if state.clock is not None:
@@ -160,7 +160,7 @@ class Engine:
         return []
 
     def _replay_start(self, records: Sequence[TelemetryRecord], time: int, store: StateStore) -> list[Event]:
-        """Folds the log's first records, again if need be, by a clock that starts with the first of them near the time."""
+        """Folds the log's first records, again if necessary, by a clock that starts with the first record near `time`."""
         for broker in store.brokers():
             store.remove_broker(broker.broker)
         start = next(record.ts for record in records if abs(record.ts - time) <= self._settings.max_clock_jump_ms)
@@ -168,7 +168,7 @@ class Engine:
         return [event for record in records for event in self._continue_start(record, store)]
 
     def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """One more record of a log start that has a time; it ends with the first round, and rejects what was too far away."""
+        """Folds one more record of a log start with a known time. The first round ends it and rejects records that were too far away."""
         state = store.get_cluster()
         if state.early is None or state.clock is None:
             return self._fold_timed(record, state, store)
@@ -221,7 +221,7 @@ class Engine:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         state = _without_expired(state, now_ms, self._rules)
-        # Averages of bundles may have moved from brokers that left to others.
+        # Averages of bundles may have moved from removed brokers to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
         state = counted(state, {broker.broker: newest_report_ms(broker) for broker in known}, now_ms, self._settings)
         given = RoundInput(
@@ -248,9 +248,9 @@ class Engine:
         return [*result.commands, result.round]
 
     def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int, heard: Set[str]) -> set[str]:
-        """Brokers that the sweep does not list and that did not report in this pass, and those that have been silent for very long.
+        """Brokers that neither the sweep lists nor that reported in this pass, and brokers without a report for a very long time.
 
-        `heard`: brokers that report, by a clock that is not believed.
+        `heard`: brokers that report, with a clock that is not believed.
         """
         silent_since_ms = now_ms - _STALE_TIMES_TO_FORGET * self._settings.stale_after_ms
         gone = {broker.broker for broker in brokers if newest_report_ms(broker) < silent_since_ms} - heard
@@ -268,7 +268,7 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
         case Tombstone():
             broker = store.get_broker(record.broker)
             if broker is not None and record.ts < broker.reported_at_ms:
-                return state, None  # it has published figures again since it withdrew these
+                return state, None  # the broker has published figures again since this withdrawal
             return depart(record.broker, state, store, record.ts), None
         case Sweep():
             if record.ts <= state.sweep_at_ms:
@@ -285,7 +285,7 @@ def _apply(record: TelemetryRecord, state: ClusterState, store: StateStore) -> t
 def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
     if (record.ts, record.sweep, record.missing) == (state.sweep_at_ms, state.sweep, state.missing):
         return Rejection(REPEATED, f"pass {record.sweep} ended at {record.ts} already: nothing to do", record)
-    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it came late or twice, nothing to do"
+    text = f"a sweep of {state.sweep_at_ms} came before this one of {record.ts}: it is late or a duplicate, nothing to do"
     if record.sweep == state.sweep + 1:
         text = (
             f"pass {record.sweep} is stamped {record.ts}, pass {state.sweep} was stamped {state.sweep_at_ms}: "
@@ -295,7 +295,7 @@ def _late_sweep(record: Sweep, state: ClusterState) -> Rejection:
 
 
 def _due(record: TelemetryRecord, state: ClusterState, now_ms: int, settings: RoundSettings) -> ClosedBy | None:
-    """Why the open round closes at this record, or None while it stays open."""
+    """The condition that closes the open round at this record; None while it stays open."""
     passed = now_ms - state.round_at_ms
     if isinstance(record, Sweep) and (state.round == 0 or passed * 4 >= settings.interval_ms * 3):
         return "sweep"
@@ -319,32 +319,32 @@ def _after_round(state: ClusterState, result: RoundResult, now_ms: int) -> Clust
 
 
 def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterState:
-    """Forget what no longer matters. A bundle exactly as old as the cool-down still rests (as in ModularLoadManagerImpl)."""
+    """The state without expired entries. A bundle whose move is exactly the cool-down ago still rests (as in ModularLoadManagerImpl)."""
     oldest, settings = state.round - _ROUNDS_TO_WAIT, rules.round
     under_way = _under_way(state, now_ms)
     cooling = {bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms}
     state = replace(
         state,
-        # The outcome of a command that was not carried out in time arrives after it has expired and still finds its move.
+        # The outcome of a command that was not carried out in time arrives after its expiry and must still find the move.
         in_flight={bundle: move for bundle, move in state.in_flight.items() if bundle in under_way or bundle in cooling},
         cooling=cooling,
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
         gained={bundle: gain for bundle, gain in state.gained.items() if gain.round > oldest},
         spent=within_the_hour(state.spent, now_ms),
         advised={bundle: since for bundle, since in state.advised.items() if since > now_ms - rules.throttling.repeat_ms},
-        # A report of an older time than this is not believed anyhow.
+        # A report of an older time than this is rejected in any case.
         gone={broker: ts for broker, ts in state.gone.items() if ts >= now_ms - settings.max_clock_jump_ms},
     )
     return without_settled(state, now_ms)
 
 
 def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """Moves that may still be carried out, or were and are in no report yet."""
+    """Moves that may still be carried out, or that no report shows yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
-    """Writes back only what changed."""
+    """Stores the memory of the brokers for which it changed."""
     for broker in brokers:
         remembered = memory.brokers.get(broker.broker, NO_MEMORY)
         if remembered != broker.memory:

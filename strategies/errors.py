@@ -50,11 +50,11 @@ class SettingsError(RebalancerError):
 
 
 class ContractError(RebalancerError):
-    """One of our own invariants does not hold: a bug in this project, please report it."""
+    """An invariant of this project does not hold: a bug, please report it."""
 
 
 class StateVersionError(RebalancerError):
-    """State that was written by a version (or with settings) this one cannot continue."""
+    """State written by a version, or with settings, that this version cannot continue."""
 
 
 class WireError(RebalancerError):

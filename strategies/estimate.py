@@ -1,7 +1,7 @@
-"""What usage will look like when bundles have moved: load follows a bundle in proportion to its share of the broker's traffic.
+"""Estimates usage after moves: the load of a bundle is its share of the broker's traffic.
 
-The figures of a resource are absolute (percent of a core, kbit/s), so what leaves a broker is added to another in the same unit and
-weighs by that broker's own limit. Heap memory does not follow traffic and stays.
+The figures of a resource are absolute (percent of a core, kbit/s). Load that leaves a broker is added to the other one in the same unit and
+is then related to that broker's own limit. Heap memory does not follow traffic and stays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from strategies.model import BrokerLoad, ClusterView, Decision, Expected, Figure
 
 
 def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
-    """The part (0–1) of a broker's throughput that goes through one of its bundles; 0 when either is unknown or idle."""
+    """The part (0–1) of a broker's throughput that one of its bundles carries; 0 when broker or bundle is unknown or idle."""
     total = broker.figures.traffic.msg_throughput
     names = broker.bundles.names
     if total <= 0 or bundle not in names:
@@ -23,7 +23,7 @@ def share_of_traffic(broker: BrokerLoad, bundle: str) -> float:
 
 
 def burdened(figures: Figures, source: Figures, share: float) -> Figures:
-    """Figures of a broker after it took over `share` (negative: gave away) of what `source` carries."""
+    """Figures of a broker after it takes over `share` of the load of `source` (negative: gives it up)."""
     traffic, moved = figures.traffic, source.traffic
     return replace(
         figures,
@@ -59,12 +59,13 @@ def _plus(resource: Resource, moved: Resource, share: float) -> Resource:
 
 
 def _average_plus(average: float | None, moved: float | None, share: float) -> float | None:
-    """TransferShedder too takes brokers to be alike: what moves adds as much to one's averages as it takes from the other's."""
+    """An average plus a share of the moved one; None if it is None. As in TransferShedder, brokers are assumed to be alike: a move
+    adds to one broker's averages what it takes from the other's."""
     return average if average is None or moved is None else max(0.0, average + moved * share)
 
 
 class Estimate:
-    """Figures of the cluster as they should be after the decisions seen so far."""
+    """Expected figures of the cluster after the decisions applied so far."""
 
     def __init__(self, view: ClusterView, usage: Callable[[BrokerLoad], float]) -> None:
         self._brokers = {broker.broker: broker for broker in view.brokers}
@@ -73,26 +74,26 @@ class Estimate:
         self.loads: dict[str, float] = {}
 
     def usage(self, broker: str) -> float:
-        """Fraction, after what was applied so far."""
+        """Usage (fraction) of a broker after the decisions applied so far."""
         load, figures = self._brokers[broker], self._figures[broker]
         return self._usage(load if figures is load.figures else replace(load, figures=figures))
 
     def changed_usages(self) -> dict[str, float]:
-        """Of the brokers that decisions touched, in the cluster's order; thousands of others keep theirs."""
+        """Usage of the brokers that decisions changed, in the cluster's order, without the thousands that stay the same."""
         changed = (name for name, broker in self._brokers.items() if self._figures[name] is not broker.figures)
         return {broker: self.usage(broker) for broker in changed}
 
     def usages(self) -> dict[str, float]:
-        """Of all brokers, in the cluster's order."""
+        """Usage of all brokers, in the cluster's order."""
         return {broker: self.usage(broker) for broker in self._brokers}
 
     def stays(self, decision: Decision) -> Expected:
-        """Usage of a broker whose bundle neither leaves nor comes."""
+        """The effect of a decision that moves no bundle: the current usage of the source."""
         usage = self.usage(decision.source)
         return Expected(usage, usage)
 
     def apply(self, decision: Decision) -> Expected:
-        """The bundle moves: usage of both brokers before and after."""
+        """Applies a move; returns the usage of both brokers before and after it."""
         share = share_of_traffic(self._brokers[decision.source], decision.bundle)
         self.loads[decision.bundle] = share
         before = self._usages(decision)

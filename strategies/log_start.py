@@ -1,7 +1,7 @@
-"""The time at the start of a log, where records that agree with each other may all be wrong: one clock that is ahead, old leftovers.
+"""Finds the cluster's time at the start of a log, where even records that agree may be wrong: from one clock that is ahead, or old records.
 
-Until the first round has closed nothing is published, so its records are kept and folded again by a better clock when there is one: the
-one most records are near to, and above all the one of a sweep, with which the collector ends a pass.
+Nothing is published before the first round closes. So the engine keeps the first records and folds them again when a better time is known:
+the time that most records are near, or, with priority, the time of a sweep, which ends a pass of the collector.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from strategies.clock import Clock
 
-#: After this number of records without a round, the time that most of them are near to is taken: the state must stay small.
+#: After this number of records without a round, the time near most of them is taken, which keeps the state small.
 LONGEST_LOG_START = 256
-#: Without a sweep, this number of records must be near the time before a round closes by it; the larger number if not all are.
+#: Number of records near the time that a first round without a sweep requires: the smaller if all records are near, else the larger.
 _ENOUGH, _ENOUGH_OF_MANY = 6, 16
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyRecord:
-    """A packed record of the log's start and its time. `far`: too far from the cluster's time, so it was not folded."""
+    """A packed record from the log's start, and its time. `far`: too far from the cluster's time, therefore not folded."""
 
     ts: int
     packed: bytes
@@ -28,9 +28,9 @@ class EarlyRecord:
 
 
 def better_time(times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool) -> int | None:
-    """The time to fold the log's start by, if not `clock`; None if that is right, or if no two records agree yet.
+    """The time by which to fold the log's start again; None if `clock` is right or no two records agree yet.
 
-    `times`: of all records so far; `swept`: the last of them is a sweep, whose time counts once another record is near it.
+    `times`: of all records so far; `swept`: the last one is a sweep, whose time counts once another record is near it.
     """
     ordered = sorted(times)
     if swept and _near(ordered, times[-1], jump_ms) > 1:

@@ -1,4 +1,4 @@
-"""The nouns of the rebalancer: what a cluster looks like, what a round decides, what is left alone and why.
+"""The data model of the rebalancer: a cluster, the decisions of a round, and what it leaves alone, with the reason.
 
 Units everywhere: rates in messages/s, throughput in bytes/s, times in milliseconds since the epoch, usage as a fraction
 (1.0 = 100 %) unless a name says percent. Resource figures keep Pulsar's own units (cpu: percent of one core, memory: MiB,
@@ -16,7 +16,7 @@ from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints, no_bundle
 from strategies.bundles.table_summary import TableSummary
 from strategies.filters.policies import PoliciesView
 
-#: The last time (ms since the epoch) that JavaScript's Date has; nothing that is written carries a later one.
+#: The latest time (ms since the epoch) of JavaScript's Date; no written record carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000
 MIB = 1 << 20
 
@@ -52,10 +52,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a broker says about itself: five resources, its total traffic, how many bundles it serves (system ones included).
+    """The figures that a broker reports: five resources, total traffic, number of bundles (system bundles included).
 
     None except in reports of the extensible load manager: `usage_average`, the broker's own average of its largest weighted resource
-    (fraction), `throughput_average` (bytes/s in + out), and `updated_at_ms`, when it made them by its own clock.
+    (fraction), `throughput_average` (bytes/s in + out), and `updated_at_ms`, the time of these averages by the broker's own clock.
     """
 
     cpu: Resource = Resource()
@@ -72,12 +72,11 @@ class Figures:
 
 @dataclass(frozen=True)
 class BrokerLoad:
-    """One broker as a strategy sees it; its bundle table is unpacked only when somebody looks.
+    """One broker as input of a strategy; its bundle table is unpacked on first access.
 
-    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a
-    move whose effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, where
-    it is known without unpacking them; so does `count_bundles`, of a namespace. `reported_at_ms`: when the figures were reported; None =
-    just now.
+    `fresh`: its traffic or CPU figures changed since the last round (a poll is not a sample). `settling`: it took part in a move whose
+    effect its newest report cannot show yet, so it must be neither source nor destination. `summary`: of `bundles`, if known without
+    unpacking them; `count_bundles` likewise counts the bundles of a namespace. `reported_at_ms`: time of the report; None = just now.
     """
 
     broker: str
@@ -96,13 +95,13 @@ class BrokerLoad:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """All brokers of a cluster that may be judged at one instant, in order of first appearance.
+    """All brokers of a cluster with valid figures at one instant, in order of first appearance.
 
     `cooling`: bundles that were moved within the last `cool_down_ms` and must stay (Pulsar: `recentlyUnloadedBundles`). `is_excluded`:
-    whether a bundle's namespace is one that the operator leaves alone. `takers(bundle, source)`: the brokers that policies and filters
-    allow; None where nothing is forbidden.
-    `bundle_names`: every bundle with averages, in order of first appearance; costs a walk over all tables, so only ties that
-    must be broken as Java does ask for it.
+    whether the operator excludes the namespace of a bundle. `takers(bundle, source)`: the brokers that policies and filters
+    allow; None where they forbid none.
+    `bundle_names`: every bundle with averages, in order of first appearance. It walks over all tables, so only Java's way to break ties
+    uses it.
     """
 
     cluster: str
@@ -124,10 +123,10 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMemory:
-    """What strategies remember about one broker from round to round; None = no entry (which differs from zero).
+    """Memory of strategies about one broker from round to round; None = no entry (which differs from zero).
 
     `ewma`: ThresholdShedder's history (fraction). `placement_ewma`: LeastResourceUsageWithWeight's own history.
-    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last decision to give): TransferShedder's.
+    `hit_high`, `hit_low`: AvgShedder's hit counts. `throughput_ewma` (bytes/s), `gave_at_ms` (last decision to shed): TransferShedder's.
     """
 
     ewma: float | None = None
@@ -138,17 +137,17 @@ class BrokerMemory:
     gave_at_ms: int | None = None
 
 
-#: Of a broker about which no strategy remembers anything.
+#: Memory of a broker without any entry.
 NO_MEMORY = BrokerMemory()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
-    """What strategies remember about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
+    """Memory of strategies about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
 
     `planned` maps a bundle (fixed mode) or the exact value of its averages (parity mode, see AvgShedder) to a broker.
-    `rotation`, `turn`: the brokers that take bundles one after the other, and whose turn it is (RoundRobinBrokerSelector).
-    `split_hits`: bundle → in how many rounds in a row it was too big (the extensible load manager's splits).
+    `rotation`, `turn`: the brokers that take bundles one after the other, and the position of the next one (RoundRobinBrokerSelector).
+    `split_hits`: bundle → number of rounds in a row in which it was too big (splits of the extensible load manager).
     """
 
     hits: int = 0
@@ -161,7 +160,7 @@ class ClusterMemory:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Per-broker and per-cluster memory; handed in and handed back, never kept inside a strategy."""
+    """Memory per broker and per cluster. Strategies take it as an argument and return the new one; they never keep it."""
 
     brokers: Mapping[str, BrokerMemory] = field(default_factory=dict)
     cluster: ClusterMemory = ClusterMemory()
@@ -169,9 +168,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One bundle that should leave `source`; with a destination where the strategy names one. `code` is stable, `text` is for people.
+    """One bundle that should leave `source`, with a destination if the strategy names one. `code` is stable, `text` is for people.
 
-    `exchange`: decisions that name the same one make sense together only.
+    `exchange`: decisions with the same value are carried out together or not at all.
     """
 
     bundle: str
@@ -185,7 +184,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Candidates that were left alone, and the one reason they share. `broker` is where the bundles of a bundle skip live."""
+    """Candidates that a round leaves alone, and their common reason. `broker`: the broker of the bundles in a bundle skip."""
 
     subject: Literal["cluster", "broker", "bundle"]
     names: tuple[str, ...]
@@ -197,7 +196,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Shedding:
-    """Answer of a shedding strategy: decisions in the order of execution, what was left alone, what to remember."""
+    """Result of a shedding strategy: decisions in the order of execution, skips, new memory."""
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
@@ -206,7 +205,7 @@ class Shedding:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Usage (fraction) of source and destination before a command and as estimated after it; None where nobody can know."""
+    """Usage (fraction) of source and destination before a command and, estimated, after it; None where it cannot be known."""
 
     source_before: float | None = None
     source_after: float | None = None
@@ -216,9 +215,9 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction on the control topic. `id` follows from content, so every publication of it carries the same one.
+    """An instruction on the control topic. `id` is derived from the content, so every publication of a command carries the same id.
 
-    `algorithm`: of a split, Pulsar's name. `limits`: of a throttle, what is advised.
+    `algorithm`: Pulsar's name of a split's algorithm. `limits`: the limits that a throttle advises.
     """
 
     id: str
@@ -241,7 +240,7 @@ class Command:
 
     @property
     def is_move(self) -> bool:
-        """Whether the bundle leaves its broker; a split or advice on a limit leaves it there."""
+        """Whether the bundle leaves its broker; a split or a throttle does not move it."""
         return self.action in ("unload", "transfer")
 
 
@@ -250,7 +249,7 @@ OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an executor says became of a command."""
+    """The result of a command, as its executor reports it."""
 
     command_id: str
     cluster: str
@@ -274,10 +273,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The record of one round of one cluster: what was seen, decided, left alone, and expected to come of it.
+    """The record of one round of one cluster: its input, its decisions, its skips, and the expected effect.
 
-    `usage`, `usage_after`: fraction per broker, now and as estimated after the commands; `stale`: brokers screened out, with the
-    reason; `digest`: of everything the round looked at.
+    `usage`, `usage_after`: fraction per broker, now and estimated after the commands; `stale`: brokers left out, with the reason;
+    `digest`: of the whole input of the round.
     """
 
     cluster: str
@@ -301,7 +300,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A record that was understood but cannot be used (its clock, its place in the log); becomes a row on the rejected topic."""
+    """A valid record that cannot be used, because of its time or its place in the log; becomes a row on the rejected topic."""
 
     code: str
     text: str
@@ -323,7 +322,7 @@ class LoadReport:
     """A broker's report. One of `figures`, `bundles` is None when the report holds only the other (extensible load manager).
 
     `digest` covers what makes a report a new sample: CPU, traffic and bundle figures (not heap, not `lastUpdate`).
-    `origin` is opaque here: where the record stood and its original bytes, for the rejected topic.
+    `origin` is opaque here: position and original bytes of the record, for the rejected topic.
     """
 
     cluster: str
@@ -337,7 +336,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A broker withdrew its report (extensible load manager)."""
+    """A broker's withdrawal of its report (extensible load manager)."""
 
     cluster: str
     broker: str
@@ -369,7 +368,7 @@ class OutcomeReport:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Whole snapshot of a cluster's policies as canonical JSON text."""
+    """Complete snapshot of a cluster's policies as canonical JSON text."""
 
     cluster: str
     ts: int
@@ -379,7 +378,7 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """For people; ignored."""
+    """A note for people; the engine ignores it."""
 
     cluster: str
     ts: int

@@ -1,7 +1,7 @@
-"""What an outcome changes in a cluster's state: whether a bundle rests, which moves are under way, what the hour's budget has left.
+"""Applies outcomes to a cluster's state: resting bundles, moves under way, and the hourly budget.
 
-A dry run frees its bundle at once and gives its part of the budget back. Another executor may carry the same command out all the same, so
-a dry run is kept until nothing more can come of it, and a real verdict counts, whichever of the two comes first (decision record 0028).
+A dry run frees its bundle at once and returns its part of the budget. Another executor may still carry out the same command, so a dry run
+is kept until no executor can do so any more, and a real outcome counts, whichever of the two arrives first (decision record 0028).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
-    """A move that happened is judged on later reports only; one that did not happen frees its bundle again."""
+    """The state after an outcome. After a completed move only later reports count; a move that did not happen frees its bundle."""
     outcome = record.outcome
     if outcome.status == "dry-run":
         return _rehearsed(outcome, state)
@@ -40,7 +40,7 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
 
 
 def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> ClusterState:
-    """What moves or is split rests from now on; what is only advised does not."""
+    """The state after a round's commands. Bundles that move or are split rest from now on; bundles with advice only do not."""
     in_flight, cooling, advised, orders = dict(state.in_flight), dict(state.cooling), dict(state.advised), dict(state.orders)
     for command in result.commands:
         if command.action == "throttle":
@@ -56,7 +56,7 @@ def after_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
 
 
 def without_settled(state: ClusterState, now_ms: int) -> ClusterState:
-    """Forgets orders of bundles that rest no longer, and dry runs of commands that no executor can have begun in time any more."""
+    """The state without orders of bundles that no longer rest, and without dry runs of commands that no executor can begin in time."""
     orders = {bundle: order for bundle, order in state.orders.items() if bundle in state.cooling or bundle in state.in_flight}
     rehearsed = {id_: one for id_, one in state.rehearsed.items() if now_ms < 2 * one.order.expires_at_ms - one.order.issued_at_ms}
     return replace(state, orders=orders, rehearsed=rehearsed)
@@ -68,7 +68,7 @@ def _order(command: Command, result: RoundResult, now_ms: int) -> Order:
 
 
 def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """As if the command had not been given, unless it has a verdict or a report shows that its bundle has left."""
+    """The state after a dry run: without the command, unless it has a real outcome or a report shows that its bundle has left."""
     bundle, order = outcome.bundle, state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state
@@ -88,9 +88,9 @@ def _rehearsed(outcome: Outcome, state: ClusterState) -> ClusterState:
 
 
 def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """Another executor acted on a command that one without `--apply` has answered: as if that one had said nothing.
+    """The state after an executor carried out a command that a dry run had answered before: the dry run no longer counts.
 
-    A newer command for the same bundle can only be refused now, which must not free what has just moved.
+    Executors refuse a newer command for the same bundle now, and that refusal must not free the bundle that has just moved.
     """
     done = state.rehearsed.get(outcome.command_id)
     if done is None or done.bundle != outcome.bundle or outcome.status not in ("applied", "already-done"):
@@ -107,7 +107,7 @@ def _carried_out_after_all(outcome: Outcome, state: ClusterState) -> ClusterStat
 
 
 def _answered(outcome: Outcome, state: ClusterState) -> ClusterState:
-    """A command with a verdict has nothing left for a dry run to free."""
+    """The state without the order of a command with a real outcome: a later dry run of it frees nothing."""
     order = state.orders.get(outcome.bundle)
     if order is None or order.command_id != outcome.command_id:
         return state

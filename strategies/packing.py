@@ -1,4 +1,4 @@
-"""Bytes of a decoded record, for the way between two processes and for the one record the engine may have to hold back.
+"""Packs decoded records as bytes, for exchange between processes and for the records that the engine keeps.
 
 Layout: 4-byte length, JSON header, 4-byte length, origin, then (load reports with bundles) float64[n, 4] and 2 × int64[n].
 """
@@ -63,7 +63,7 @@ def unpack_record(data: bytes) -> TelemetryRecord:
 
 
 def figures_to_list(figures: Figures) -> list[float | None]:
-    """18 numbers: usage and limit of the five resources, the four traffic totals, bundle count, and the three only some reports have."""
+    """18 numbers: usage and limit of the five resources, four traffic totals, number of bundles, and three that only some reports have."""
     return list(_NUMBERS(figures))
 
 

@@ -1,4 +1,4 @@
-"""A registry: what can be chosen by name in the settings, as one immutable value that callers hand on and extend."""
+"""A registry: the choices that settings name, as one immutable value that callers pass on and extend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Choice = TypeVar("Choice", bound=Choosable)
 class Registry(Mapping[str, Choice]):
     """Choices by name, in their order. `table`: the settings table whose key `strategy` chooses one.
 
-    A registry is compared and hashed by identity, and can be pickled if its choices can.
+    A registry is compared and hashed by identity. It can be pickled if its choices can.
     """
 
     __eq__, __hash__ = object.__eq__, object.__hash__
@@ -45,7 +45,7 @@ class Registry(Mapping[str, Choice]):
         return Registry(self._table, *self.values(), *choices)
 
     def named(self, name: str) -> Choice:
-        """Raises SettingsError for an unknown name."""
+        """The choice of this name. Raises SettingsError for an unknown name."""
         if name not in self:
             raise SettingsError([f"{self._table}.strategy: {name!r} is not known; choose one of {', '.join(self)}"])
         return self[name]

@@ -1,4 +1,4 @@
-"""What a load report changes: the broker's newest figures, its bundle table, and where bundles that come and go keep their averages."""
+"""Applies a load report: the broker's newest figures, its bundle table, and the averages of bundles that arrive or leave."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from strategies.state import ClusterState, Departed, Gained, InFlight
 from strategies.store import BrokerState, StateStore
 
 _T = TypeVar("_T")
-#: So many bundles may be between two brokers at a time. When half a cluster leaves, the state must stay small; the averages of
-#: bundles beyond start afresh.
+#: Maximum number of bundles between two brokers at a time, which keeps the state small when half a cluster leaves. The averages of
+#: further bundles start again.
 MOVING_AT_MOST = 10_000
-#: Code of a record whose content counts already. It changes nothing and is no fault: the engine answers it with no event.
+#: Code of a repeated record. It changes nothing and is not an error: the engine returns no event for it.
 REPEATED = "repeated"
 
 
 def accept_report(report: LoadReport, state: ClusterState, store: StateStore) -> tuple[ClusterState, Rejection | None]:
-    """The cluster's state after a report (the broker's own parts go straight to the store), or why the report cannot be used."""
+    """The cluster's state after a report, or why the report cannot be used. The broker's own parts go to the store."""
     open_round = state.round + 1
     broker = store.get_broker(report.broker)
     rejection = _from_before(report, state) if broker is None else _untimely(report, broker)
     if _withdraws(report) and (broker is None or rejection is not None):
-        return state, None  # a tombstone of a broker that is gone, or that came late or twice: nothing to do, and nothing is wrong
+        return state, None  # a tombstone of a broker that is gone, or a late or duplicate one: nothing to do, not an error
     if rejection is not None:
         return state, rejection
     if broker is None:
@@ -45,7 +45,7 @@ def accept_report(report: LoadReport, state: ClusterState, store: StateStore) ->
 
 
 def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> ClusterState:
-    """Forgets a broker, which may have said so itself at `ts`; its bundles keep their averages until whoever takes them over reports."""
+    """Removes a broker; `ts`: time of its own tombstone, if any. The averages of its bundles are kept until their new brokers report."""
     broker, table = store.get_broker(name), store.get_table(name)
     newest = max(ts, state.gone.get(name, -1), -1 if broker is None else newest_report_ms(broker))
     strays = {other: stray for other, stray in state.strays.items() if other != name}
@@ -57,7 +57,7 @@ def depart(name: str, state: ClusterState, store: StateStore, ts: int = -1) -> C
 
 
 def newest_report_ms(broker: BrokerState) -> int:
-    """When the broker last said anything, be it figures or bundles."""
+    """Time of the broker's last report, of figures or of bundles."""
     return max(broker.reported_at_ms, broker.bundles_at_ms)
 
 
@@ -78,16 +78,17 @@ def _newcomer(name: str, order: int) -> BrokerState:
 
 
 def _withdraws(report: LoadReport) -> bool:
-    """Whether a broker of the extensible load manager withdraws its bundles, as it does when one moves, and its leader when it dies."""
+    """Whether the report withdraws the bundles of a broker of the extensible load manager. A broker does so when a bundle moves, and the
+    leader when the broker dies."""
     return report.figures is None and not (report.bundles and report.bundles.names)
 
 
 def _from_before(report: LoadReport, state: ClusterState) -> Rejection | None:
-    """A broker that left comes back with a newer report only; an older one that was late must not bring it back."""
+    """Rejects late reports of a broker that left: only a newer report brings it back."""
     left_at = state.gone.get(report.broker, -1)
     if report.ts > left_at:
         return None
-    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it came late or twice, nothing to do"
+    text = f"{report.broker} is gone since {left_at}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
     return Rejection("out-of-order", text, report)
 
 
@@ -97,7 +98,7 @@ def _untimely(report: LoadReport, broker: BrokerState) -> Rejection | None:
         return None
     if report.ts == newest and report.digest == digest:
         return Rejection(REPEATED, f"{report.broker} said the same at {report.ts} already: nothing to do", report)
-    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it came late or twice, nothing to do"
+    text = f"{report.broker} has reported at {newest}, this report is of {report.ts}: it is late or a duplicate, nothing to do"
     return Rejection("out-of-order", text, report)
 
 
@@ -130,9 +131,9 @@ def _take_table(broker: str, newest: BundleStats, state: ClusterState, store: St
 
 
 def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: ClusterState) -> tuple[BundleHistory, ClusterState]:
-    """Bundles new to a broker bring their averages along, or wait for them if their old broker has not reported the loss yet.
+    """Adds averages to bundles that are new to a broker; they wait for them if their old broker has not reported the departure yet.
 
-    Before the first round nothing can have moved: everything is new to everybody.
+    Before the first round no bundle can have moved: all bundles are new.
     """
     rows = {bundle: state.departed[bundle].row for bundle in arrived if bundle in state.departed}
     if rows:
@@ -145,7 +146,7 @@ def _take_in(broker: str, arrived: set[str], table: BundleHistory, state: Cluste
 
 
 def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: StateStore) -> ClusterState:
-    """Averages of bundles that left `source` go to the broker that reported them already, or wait for one that will."""
+    """Passes the averages of bundles that left `source` to the broker that already reports them, or keeps them for one that will."""
     if not rows:
         return state
     gained, departed = dict(state.gained), dict(state.departed)
@@ -157,7 +158,7 @@ def _hand_over(rows: dict[str, Row], source: str, state: ClusterState, store: St
 
 
 def _add_row(broker: str, bundle: str, row: Row, store: StateStore) -> bool:
-    """Whether the broker is there to take the averages of a bundle that it reported before its old broker reported the loss."""
+    """Adds the averages of a bundle to its new broker, which reported the bundle before the old one lost it; False if it is gone."""
     state, packed = store.get_broker(broker), store.get_table(broker)
     if state is None or packed is None:
         return False
@@ -172,7 +173,8 @@ def _newest(moving: Mapping[str, _T]) -> Mapping[str, _T]:
 
 
 def _see_moves(report: LoadReport, state: ClusterState) -> ClusterState:
-    """A commanded move is over for the source once its report no longer lists the bundle, and for everybody once the destination's does."""
+    """Tracks commanded moves: one is over for the source once its report no longer lists the bundle, and finished once the destination's
+    report lists it."""
     assert report.bundles is not None
     names = frozenset(report.bundles.names)
     seen = {

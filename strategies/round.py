@@ -1,6 +1,6 @@
-"""What one round of one cluster does, in order: screen, shed, place, split, throttle, number.
+"""Runs one round of one cluster, in order: screen, shed, place, split, throttle, number.
 
-Pure: everything it needs is in `RoundInput`, everything it decided in `RoundResult`. `engine` says when, and keeps the state.
+Pure: its whole input is `RoundInput`, its whole result is `RoundResult`. `engine` decides when a round runs, and keeps the state.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
 
-_NOT_NOW = "this is none of the times in limits.windows"
+_NOT_NOW = "the time is outside limits.windows"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A round as far as shedding: who takes part, how the cluster looks, and what the strategy sheds."""
+    """The first half of a round: the brokers that take part, the view of the cluster, and the strategy's result."""
 
     screened: Screened
     view: ClusterView
@@ -45,7 +45,7 @@ class Judged:
 
 
 def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
-    """The first half of a round. A decision names a bundle, so a round that reads no table decides nothing."""
+    """Runs the first half of a round. A decision names a bundle, so a round that reads no bundle table decides nothing."""
     screened = screen(given, rules)
     view = view_of(given, screened.live, rules)
     destinations = Destinations(
@@ -61,7 +61,7 @@ def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
 
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
-    """One round. Deterministic; never raises on a legal input."""
+    """Runs one round. Deterministic; never raises on valid input."""
     judged = judge_cluster(given, shedder, rules)
     screened, view, destinations, shedding = judged.screened, judged.view, judged.destinations, judged.shedding
     leaving = _leave(given, view, shedding, destinations, rules)
@@ -103,7 +103,7 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A decision, and what is to be done about it."""
+    """A decision and the action of its command."""
 
     action: Literal["unload", "transfer", "split", "throttle"]
     decision: Decision
@@ -116,7 +116,7 @@ def _move(decision: Decision) -> _Order:
 
 
 class _Counted:
-    """How many bundles a namespace has; counted when the first one is asked for."""
+    """Number of bundles per namespace, counted on first access."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
@@ -150,7 +150,7 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
 
 
 def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """32 hex digits that follow from content alone, so that a repeated publication carries the same id."""
+    """32 hex digits derived from the content alone, so that a repeated publication carries the same id."""
     return blake2b("\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16).hexdigest()
 
 
@@ -179,11 +179,11 @@ def _number(order: _Order, estimate: Estimate, given: RoundInput, rules: Rules) 
 
 
 def _digest(given: RoundInput) -> str:
-    """Of everything the round looked at: two rounds with one digest had the same reasons."""
+    """Digest of the whole input of the round: two rounds with the same digest had the same input."""
     brokers = [(state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms) for state in given.brokers]
     flights = {bundle: (move.source, move.destination, move.load, move.left) for bundle, move in given.in_flight.items()}
     spent = [(one.ts, one.bundles, one.throughput) for one in given.spent]
     seen = json.dumps([given.now_ms, brokers, dict(given.cooling), flights, given.policies, spent, dict(given.advised)], ensure_ascii=False)
-    # As bytes, not as text: writing 18 numbers of every broker in decimal would take longer than deciding.
+    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the decisions.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
     return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()

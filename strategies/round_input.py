@@ -1,4 +1,4 @@
-"""What a round is given, by which rules it is held, and what it answers."""
+"""Input, rules and result of a round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ClosedBy = Literal["sweep", "all-reported", "lateness"]
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings a round is held by. `windows`: `limits.windows`, read."""
+    """The settings that apply to a round. `windows`: `limits.windows`, parsed."""
 
     strategy: str
     mode: Mode
@@ -40,9 +40,9 @@ class Rules:
 class RoundInput:
     """A cluster at the instant a round closes. Times in ms since the epoch."""
 
-    #: Its name.
+    #: Name of the cluster.
     cluster: str
-    #: Of the round, from 1.
+    #: Number of the round, from 1.
     number: int
     #: The cluster's time.
     now_ms: int
@@ -56,29 +56,29 @@ class RoundInput:
     read_table: Callable[[str], bytes | None]
     #: Bundle → when it was commanded to move.
     cooling: Mapping[str, int]
-    #: Bundle → its move that may still be carried out, or was and is in no report yet.
+    #: Bundle → its move that may still be carried out, or that no report shows yet.
     in_flight: Mapping[str, InFlight]
     #: Bundle → the broker on which it appeared before its departure was reported.
     gained: Mapping[str, Gained]
-    #: What strategies remember about the cluster.
+    #: Memory of strategies about the cluster.
     memory: ClusterMemory
     #: Bundle on its way → its averages.
     departed: Mapping[str, Departed] = field(default_factory=dict)
     #: Newest snapshot of policies as JSON text; None before the first.
     policies: str | None = None
-    #: What each round of the last hour moved.
+    #: Moves of each round of the last hour.
     spent: tuple[Spent, ...] = ()
     #: Bundle → when a dispatch limit was advised for it.
     advised: Mapping[str, int] = field(default_factory=dict)
-    #: Producer whose clock is not believed → what its clock says.
+    #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What came of a round: its commands, its record, what to remember, and what moved in all.
+    """Result of a round: its commands, its record, the new memory, and its total moves.
 
-    `loads`: the part (0–1) of its broker's traffic that each moving bundle takes along; `throughputs`: its part of the budget (bytes/s).
+    `loads`: bundle → the part (0–1) of its broker's traffic that moves with it; `throughputs`: bundle → its part of the budget (bytes/s).
     """
 
     commands: tuple[Command, ...]

@@ -1,4 +1,4 @@
-"""Keeps a round's record small: its size follows from brokers and commands, whatever bundles, names and reasons there are."""
+"""Limits the size of a round's record: it depends on brokers and commands only, not on bundles, names and reasons."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from strategies.model import Skip
 
-#: Bundles left alone that a round names: so many, and more for every broker. The others are counted.
+#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others are counted.
 _NAMED, _NAMED_PER_BROKER = 1_000, 20
-#: Characters of one sentence; names of brokers and bundles have at most 512.
+#: Maximum characters of a sentence; names of brokers and bundles have at most 512.
 _LONGEST_TEXT = 2_000
 
 
 def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:
-    """The skips in their order, with no more names of bundles than a round of this many brokers may hold.
+    """The skips in their order, with at most as many names of bundles as a round of this number of brokers may hold.
 
-    A skip that lost names says how many in its evidence (`unnamed`); skips that lost all are counted by code in a last one.
+    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts those without any name left, by code.
     """
     left = _NAMED + _NAMED_PER_BROKER * brokers
     kept, counted = list[Skip](), Counter[str]()

@@ -1,4 +1,4 @@
-"""Who takes part in a round, and how the cluster looks to those that decide: trusted figures, moves under way counted as done."""
+"""Selects the brokers of a round and builds the strategies' view of the cluster: valid figures, moves under way counted as done."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
 
-#: Characters of what a collector says about a broker that did not answer.
+#: Maximum characters of a collector's reason for a broker that did not answer.
 _LONGEST_REASON = 300
-#: Snapshots of policies up to this many characters are remembered side by side, larger ones one at a time: each costs its size many times.
+#: Policy snapshots up to this many characters are cached together, larger ones one at a time: parsed, each needs its size many times over.
 _SMALL_SNAPSHOT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """Brokers that take part; those whose figures are too old, with the reason; and what else is left alone."""
+    """Brokers that take part; brokers whose figures are too old, with the reason; and other skips."""
 
     live: tuple[BrokerState, ...]
     stale: dict[str, str]
@@ -35,7 +35,7 @@ class Screened:
 
 
 def screen(given: RoundInput, rules: Rules) -> Screened:
-    """Brokers whose figures may be trusted now, without those that the operator leaves out."""
+    """Selects the brokers with valid figures, without those that the operator excludes."""
     live, stale, excluded, wrong = list[BrokerState](), dict[str, str](), list[str](), list[Skip]()
     tolerance, few = tolerance_of(rules.round), len(given.brokers) == 2
     is_excluded = matcher(rules.limits.excluded_brokers)
@@ -59,7 +59,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
                 wrong.append(_clock_skip(broker.broker, lead, few))
         else:
             live.append(broker)
-    text = "limits.excluded_brokers names it: it neither gives nor takes, and no mean counts it"
+    text = "limits.excluded_brokers names it: it neither sheds nor takes bundles, and no mean includes it"
     skips = [Skip("broker", tuple(excluded), "excluded-broker", text)] if excluded else []
     skips += [Skip("cluster", (given.cluster,), "unreadable-policies", why) for why in policies_of(given).complaints]
     known = {broker.broker for broker in given.brokers}
@@ -68,7 +68,7 @@ def screen(given: RoundInput, rules: Rules) -> Screened:
 
 
 def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Skip:
-    """A producer whose clock is not believed, by name and with the distance."""
+    """The skip for a producer whose clock is not believed, with its name and the distance."""
     code, evidence = ("clock-ahead" if lead_ms > 0 else "clock-behind"), {"lead_ms": lead_ms}
     if producer in (COLLECTOR, EXECUTOR):
         return Skip(
@@ -78,20 +78,20 @@ def _clock_skip(producer: str, lead_ms: int, few: bool, cluster: str = "") -> Sk
 
 
 def _wrong_clock(lead_ms: int, few: bool) -> str:
-    """`few`: two brokers, of which none is outvoted."""
+    """`few`: there are two brokers only, so neither has a majority."""
     where = "ahead of" if lead_ms > 0 else "behind"
     text = f"its clock is {abs(lead_ms) / 1000:.0f} s {where} the cluster's time: check it"
-    return f"{text}, and that of the other broker, because two alone do not prove whose is wrong" if few else text
+    return f"{text}, and the other broker's clock: two brokers alone do not show which clock is wrong" if few else text
 
 
 def policies_of(given: RoundInput) -> PoliciesView:
-    """The cluster's policies; the same text is read once."""
+    """The cluster's policies; the same text is parsed once."""
     small = given.policies is None or len(given.policies) <= _SMALL_SNAPSHOT
     return _read(given.policies) if small else _read_large(given.policies)
 
 
 def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> ClusterView:
-    """The cluster as the strategies see it."""
+    """The cluster as input of the strategies."""
     figures = {state.broker: state.figures for state in live}
     if rules.mode == "fixed":
         figures = _as_if_arrived(figures, given.in_flight)
@@ -109,7 +109,7 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
         for state in live
     )
     is_excluded = of_namespaces(rules.limits.excluded_namespaces)
-    # The cool-down may be shorter than a command lives; a bundle must not get a second one while the first may still be carried out.
+    # The cool-down may be shorter than a command's lifetime; while a command may be carried out, its bundle must not get another one.
     resting = frozenset([*given.cooling, *(given.in_flight if rules.mode == "fixed" else ())])
     return ClusterView(
         given.cluster,
@@ -123,10 +123,10 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
 
 
 def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[CountedMove]:
-    """The moves under way. Figures count them already, lists of bundles and topics do not."""
+    """The moves under way. The figures already include them; the lists of bundles and topics do not."""
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
-    # By name: rates are added up in this order, and outcomes reorder what is under way.
+    # By name: rates are summed in this order, and outcomes change the order of the moves under way.
     for bundle, move in sorted(given.in_flight.items()):
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in given.departed:
@@ -155,9 +155,9 @@ def _count_bundles(given: RoundInput, broker: str, namespace: str) -> int:
 
 
 def _as_if_arrived(figures: dict[str, Figures], in_flight: Mapping[str, InFlight]) -> dict[str, Figures]:
-    """Figures with every commanded move that no report shows yet counted as done: who acts twice on one imbalance over-unloads."""
+    """Figures with every commanded move that no report shows yet counted as done. Acting twice on one imbalance would unload too much."""
     result = dict(figures)
-    # By name: the order in which outcomes came must not show in the last bits.
+    # By name: the order in which outcomes arrived must not change the last bits.
     for _, move in sorted(in_flight.items()):
         source = figures.get(move.source)
         if source is None:

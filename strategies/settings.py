@@ -1,7 +1,7 @@
-"""How settings describe themselves, and the settings that belong to no single strategy.
+"""The description of a setting, and the settings that belong to no single strategy.
 
-A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]` with a default each. The command line turns
-them into one validated tree, a schema and a table; nothing here reads files or the environment.
+A settings class is a frozen dataclass whose fields are `Annotated[type, Setting(...)]`, each with a default. `rebalancer.settings` builds
+one validated tree, a schema and a table from them; this module reads neither files nor the environment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-#: `parity`: exactly as Pulsar's Java class, defects and hash order included. `fixed`: the same rule with its known defects repaired.
+#: `parity`: exactly as Pulsar's Java class, including defects and hash order. `fixed`: the same rule with its known defects repaired.
 Mode = Literal["fixed", "parity"]
 
 
@@ -42,33 +42,39 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class RoundSettings:
-    """When a round closes, which reports it trusts, and how long a moved bundle is left in peace."""
+    """When a round closes, which reports it uses, and how long a moved bundle stays."""
 
     interval_ms: Annotated[
         int,
         Setting("Time between two rounds of a cluster", "ms", "loadBalancerSheddingIntervalMinutes", ge=1000, le=86_400_000),
     ] = 60_000
     lateness_ms: Annotated[
-        int, Setting("How long past its end a round waits for brokers that have not reported", "ms", ge=0, le=3_600_000)
+        int, Setting("How long a round that is due waits for brokers that have not reported", "ms", ge=0, le=3_600_000)
     ] = 15_000
     stale_after_ms: Annotated[
         int, Setting("A broker whose newest report is older than this is left out of the round", "ms", ge=1000, le=86_400_000)
     ] = 180_000
     max_clock_jump_ms: Annotated[
         int,
-        Setting("A record whose clock is further than this from the cluster's is rejected", "ms", ge=1000, le=86_400_000),
+        Setting("A record whose time is further than this from the cluster's time is rejected", "ms", ge=1000, le=86_400_000),
     ] = 300_000
     clock_recovery_ms: Annotated[
         int,
-        Setting("When nothing but such records arrived for this long, their clock is believed", "ms", ge=1000, le=86_400_000),
+        Setting("After only such records for this long, the cluster's clock is reset to theirs", "ms", ge=1000, le=86_400_000),
     ] = 900_000
     cool_down_ms: Annotated[
         int,
-        Setting("How long a moved bundle stays where it is", "ms", "loadBalancerSheddingGracePeriodMinutes", ge=0, le=604_800_000),
+        Setting(
+            "Time after a move during which the bundle does not move again",
+            "ms",
+            "loadBalancerSheddingGracePeriodMinutes",
+            ge=0,
+            le=604_800_000,
+        ),
     ] = 1_800_000
-    command_ttl_ms: Annotated[int, Setting("How long after its round a command may still be carried out", "ms", ge=1000, le=86_400_000)] = (
-        300_000
-    )
+    command_ttl_ms: Annotated[
+        int, Setting("Time after its round during which a command may be carried out", "ms", ge=1000, le=86_400_000)
+    ] = 300_000
     epoch: Annotated[
         int, Setting("Lowest epoch of commands; a new checkpoint takes the next one after those on its topics", ge=1, le=2**53)
     ] = 1

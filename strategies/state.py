@@ -1,4 +1,4 @@
-"""What is remembered about one cluster between two records, and its versioned bytes."""
+"""The state of one cluster between two records, and its versioned bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strategies.limits.budget import Spent
 from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 
-#: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
+#: To be raised whenever the meaning of stored bytes changes; `from_bytes` then converts or refuses older bytes.
 STATE_VERSION = 3
 
 
@@ -22,7 +22,7 @@ STATE_VERSION = 3
 class InFlight:
     """A commanded move that no report has shown yet.
 
-    `load`: the part (0–1) of the source's traffic that goes with the bundle; `left`: the source's report no longer lists it.
+    `load`: the part (0–1) of the source's traffic that moves with the bundle; `left`: the source's report no longer lists the bundle.
     """
 
     command_id: str
@@ -36,7 +36,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command to move or split a bundle, without a verdict so far. `throughput`: its part of the budget (bytes/s); None for a split."""
+    """A command to move or split a bundle, without an outcome so far. `throughput`: its part of the budget (bytes/s); None for a split."""
 
     command_id: str
     issued_at_ms: int
@@ -46,7 +46,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A command that a dry run has answered. `flight`: the move that it would have been; None for a split."""
+    """A command that a dry run has answered. `flight`: the move that it commanded; None for a split."""
 
     bundle: str
     order: Order
@@ -55,7 +55,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Averages of a bundle that left a broker, kept until the broker that took it reports. Rows as in `averages.BundleHistory.row`."""
+    """Averages of a bundle that left a broker, kept until its new broker reports. Rows as in `averages.BundleHistory.row`."""
 
     row: tuple[float, ...]
     round: int
@@ -63,7 +63,7 @@ class Departed:
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """A bundle that appeared on a broker before anybody had reported its departure."""
+    """A bundle that appeared on a broker before its old broker reported its departure."""
 
     broker: str
     round: int
@@ -71,7 +71,7 @@ class Gained:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """State of one cluster apart from its brokers. Times in ms since the epoch."""
+    """State of one cluster, without its brokers. Times in ms since the epoch."""
 
     #: The cluster's time; None before the first record that counts.
     clock: Clock | None = None
@@ -83,11 +83,11 @@ class ClusterState:
     round_at_ms: int = 0
     #: Time of the newest sweep marker, -1 before the first.
     sweep_at_ms: int = -1
-    #: How many brokers were ever seen, which gives each its order.
+    #: Number of brokers ever seen, from which each gets its order.
     joined: int = 0
-    #: How many brokers the last round had.
+    #: Number of brokers in the last round.
     live: int = 0
-    #: How many brokers have reported since.
+    #: Number of brokers that have reported since.
     reported: int = 0
     #: Bundle → its commanded move that no report has shown yet.
     in_flight: Mapping[str, InFlight] = field(default_factory=dict)
@@ -99,36 +99,36 @@ class ClusterState:
     gained: Mapping[str, Gained] = field(default_factory=dict)
     #: Broker → why it did not answer in the newest sweep.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: Broker that left a short while ago → the time of its last record.
+    #: Broker that left recently → the time of its last record.
     gone: Mapping[str, int] = field(default_factory=dict)
-    #: What strategies remember about the cluster.
+    #: Memory of strategies about the cluster.
     memory: ClusterMemory = ClusterMemory()
     #: Newest snapshot of policies as JSON text; None before the first.
     policies: str | None = None
-    #: What each round of the last hour moved.
+    #: Moves of each round of the last hour.
     spent: tuple[Spent, ...] = ()
     #: Bundle → when a dispatch limit was advised for it.
     advised: Mapping[str, int] = field(default_factory=dict)
     #: Bundle → the newest command about it.
     orders: Mapping[str, Order] = field(default_factory=dict)
-    #: Command id → what a dry run has answered.
+    #: Command id → the command that a dry run has answered.
     rehearsed: Mapping[str, Rehearsal] = field(default_factory=dict)
     #: Number of the newest sweep marker, -1 before the first.
     sweep: int = -1
-    #: Producer whose clock is not believed → what its clock says.
+    #: Producer whose clock is not believed → its clock's figures.
     strays: Mapping[str, Stray] = field(default_factory=dict)
-    #: How many brokers have a clock that counts (`clock_votes`).
+    #: Number of brokers whose clock has a vote (`clock_votes`).
     voters: int = 0
     #: Broker that reported since the time last moved, without moving it → the time of that report.
     trailing: Mapping[str, int] = field(default_factory=dict)
-    #: Those of them that the record which moved the time left far behind → the same.
+    #: The subset of these that the record that moved the time left far behind → the same time.
     overtaken: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_bytes(state: ClusterState) -> bytes:
     """Versioned bytes of a cluster's state; equal states give equal bytes."""
     tree = asdict(state)
-    if state.clock is not None:  # beside it, where versions before 0.2 do not look
+    if state.clock is not None:  # in a separate key, which versions before 0.2 ignore
         tree["clock_run"] = tree["clock"].pop("run")
     tree["early"] = None if state.early is None else [[one.ts, b64encode(one.packed).decode("ascii"), one.far] for one in state.early]
     return json.dumps({"version": STATE_VERSION, **tree}, separators=(",", ":"), ensure_ascii=False).encode()
@@ -141,7 +141,7 @@ def from_bytes(data: bytes) -> ClusterState:
     if version != STATE_VERSION:
         raise StateVersionError(
             f"the state was written in format {version}, this version reads format {STATE_VERSION}: "
-            "start with a new checkpoint folder, or go on with the version that wrote it"
+            "start with a new checkpoint folder, or continue with the version that wrote it"
         )
     in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
@@ -152,7 +152,7 @@ def from_bytes(data: bytes) -> ClusterState:
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},
         departed={bundle: Departed(tuple(gone["row"]), gone["round"]) for bundle, gone in tree["departed"].items()},
         gained={bundle: Gained(**gain) for bundle, gain in tree["gained"].items()},
-        # Written since 0.2; without them a state is one in which no clock strays.
+        # Written since 0.2; in a state without them, no clock strays.
         sweep=tree.get("sweep", -1),
         strays={name: Stray(**stray) for name, stray in tree.get("strays", {}).items()},
         voters=tree.get("voters", 0),
@@ -180,7 +180,7 @@ def from_bytes(data: bytes) -> ClusterState:
 
 
 def _orders(tree: Mapping[str, Any], in_flight: Mapping[str, InFlight]) -> dict[str, Order]:
-    """A state of 0.1.0 names none: those of its moves under way, without their part of the budget."""
+    """The orders of a state; a state of 0.1.0 has none, so its moves under way become orders, without their part of the budget."""
     if "orders" in tree:
         return {bundle: Order(**order) for bundle, order in tree["orders"].items()}
     return {bundle: Order(move.command_id, move.issued_at_ms, move.expires_at_ms, 0.0) for bundle, move in in_flight.items()}

@@ -1,4 +1,4 @@
-"""Where the state of one cluster lives: a small protocol, and the implementation in memory."""
+"""The store of one cluster's state: a protocol, and the implementation in memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from strategies.state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The small, typed part of what is kept per broker; its bundle table is kept apart, packed. Times in ms since the epoch."""
+    """The state of one broker, without its bundle table, which is stored separately and packed. Times in ms since the epoch."""
 
-    #: Its id, `host:port`.
+    #: Id of the broker, `host:port`.
     broker: str
     #: Running number of first appearance in the cluster.
     order: int
@@ -29,30 +29,30 @@ class BrokerState:
     sampled_at_ms: int
     #: The round that was open then.
     sampled_round: int
-    #: When a move that touched this broker ended: only a later sample may be judged.
+    #: When the last move of a bundle from or to this broker ended: only later samples count.
     judged_after_ms: int
-    #: Of the newest figures.
+    #: Digest of the newest figures.
     digest: str
-    #: Of the newest bundle table.
+    #: Digest of the newest bundle table.
     bundles_digest: str
     #: The newest figures.
     figures: Figures
-    #: What strategies remember about the broker.
+    #: Memory of strategies about the broker.
     memory: BrokerMemory = BrokerMemory()
-    #: Sums of the packed bundle table, written whenever that one is.
+    #: Summary of the packed bundle table, written together with it.
     table: TableSummary = TableSummary()
 
 
 class StateStore(Protocol):
-    """State of one cluster. Everything handed in and out is an immutable value.
+    """State of one cluster. All arguments and results are immutable values.
 
-    A store that outlives the process keeps `state.to_bytes(ClusterState)` and converts once per batch, not per record.
+    A persistent store keeps `state.to_bytes(ClusterState)` and converts once per batch, not per record.
     """
 
     def get_broker(self, broker: str) -> BrokerState | None: ...
     def put_broker(self, state: BrokerState) -> None: ...
     def remove_broker(self, broker: str) -> None:
-        """Forgets the broker and its table; unknown names are fine."""
+        """Removes the broker and its table; ignores unknown names."""
 
     def brokers(self) -> Iterator[BrokerState]:
         """All brokers, in any order."""
@@ -60,7 +60,7 @@ class StateStore(Protocol):
     def get_table(self, broker: str) -> bytes | None: ...
     def put_table(self, broker: str, table: bytes) -> None: ...
     def get_cluster(self) -> ClusterState:
-        """`ClusterState()` for a cluster that was never seen."""
+        """The state of the cluster; `ClusterState()` for a cluster without records so far."""
 
     def put_cluster(self, state: ClusterState) -> None: ...
 

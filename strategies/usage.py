@@ -1,4 +1,4 @@
-"""How full a broker is: Pulsar's usage figures, down to the 32-bit float in the middle.
+"""The usage of a broker: Pulsar's figures, including its 32-bit intermediate results.
 
 Source of the rule: `ResourceUsage.percentUsage` and `LocalBrokerData.getMaxResourceUsageWithWeight` of Pulsar 4.2.4. A percentage is
 computed in float32 (30 of 100 reads as 30.000002), the weighted maximum in float64. A limit of 0 or below reads as 0 % used, and
@@ -20,10 +20,10 @@ from strategies.settings import Weights
 
 
 def percent(resource: Resource) -> float:
-    """Percent used, 0–100 and above, exactly as Java's float computes it; 0 without a limit."""
+    """Percent used, 0–100 and above, exactly as in Java's float arithmetic; 0 without a limit."""
     if not resource.limit > 0:
         return 0.0
-    # Dividing two float32 in double and rounding once more gives the float32 quotient: 53 bits are more than twice 24.
+    # Dividing two float32 in double and rounding to float32 gives the exact float32 quotient, because 53 bits are more than twice 24.
     return c_float(c_float(_divide(c_float(resource.usage).value, c_float(resource.limit).value)).value * 100.0).value
 
 
@@ -64,13 +64,13 @@ def weighted_usages(figures: Sequence[Figures], weights: Weights) -> Floats:
             f.bandwidth_out.limit,
         )
     )
-    # Straight into one array: of thousands of brokers, the tuples and lists on the way would take longer than the arithmetic.
+    # Directly into one array: for thousands of brokers, intermediate tuples and lists would take longer than the arithmetic.
     used, limit = np.fromiter(cells, np.float64, 8 * len(figures)).reshape(-1, 2, 4).swapaxes(0, 1)
     return usages_of(used, limit, weights)
 
 
 def usages_of(used: Floats, limit: Floats, weights: Weights) -> Floats:
-    """The same of float64[…, 4]: CPU, direct memory, bandwidth in and out."""
+    """`weighted_usages` of arrays float64[…, 4]: CPU, direct memory, bandwidth in and out."""
     factors = np.array([weights.cpu, weights.direct_memory, weights.bandwidth_in, weights.bandwidth_out], dtype=np.float64)
     highest = np.full(used.shape[:-1], -inf)
     with np.errstate(all="ignore"):
@@ -83,7 +83,7 @@ def usages_of(used: Floats, limit: Floats, weights: Weights) -> Floats:
 def usages_by_name(brokers: Sequence[BrokerLoad], weights: Weights) -> tuple[list[BrokerLoad], Floats]:
     """The brokers by name, and float64[n]: `weighted_usage` of each.
 
-    Figures are read in the order given, in which they most likely lie in memory; by name, thousands would be fetched from all over it.
+    Figures are read in the given order, which most likely is their order in memory; reading thousands by name would be slower.
     """
     names = [broker.broker for broker in brokers]
     order = sorted(range(len(names)), key=names.__getitem__)

@@ -1,9 +1,9 @@
-"""Telemetry rows to decoded records in topic order: in the stateful stage itself, or in a stage before it.
+"""Decodes telemetry rows to records in topic order: in the stateful stage itself, or in a stage before it.
 
-With one partition of state everything runs in one stage: rows reach the stateful task as the topic holds them (`decoding`). With several,
-records must first go to the partition of their cluster: they are decoded in as many tasks as read (`packer`), which gives one packed row
-per cluster and Arrow batch, and unpacked behind the exchange (`unpacking`). What cannot be decoded travels along as a finished row for
-the rejected topic.
+With one state partition there is one stage: rows reach the stateful task as they are in the topic (`decoding`). With several partitions,
+each record must first reach the partition of its cluster: the tasks that read also decode (`packer`), into one packed row per cluster and
+Arrow batch, and the stateful tasks unpack these rows after the exchange (`unpacking`). A record that cannot be decoded travels with them
+as a finished row for the rejected topic.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from strategies.packing import pack_record, unpack_record
 
 PACKED = StructType([StructField("cluster", StringType()), StructField("packed", BinaryType())])
 _ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
-#: A packed row is closed when it has this size, so that no row comes near the limits of Java and Arrow.
+#: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
 
 
-#: So much of a micro-batch's originals is carried as it is; what is beyond is compressed, which costs time instead of memory.
+#: Size up to which a micro-batch's original bytes are carried uncompressed; compressing the rest costs time instead of memory.
 _RAW_BYTES = 64 * 2**20
 
 
 class Decoded(NamedTuple):
-    """One record and where it stood. `record` is None where nothing could be made of it: `rejected` is then its finished value.
+    """One record and its position. `record` is None if it cannot be decoded; `rejected` is then the finished value for the rejected topic.
 
-    `ts`: the record's time where the partitions of a topic grow side by side; 0 where it is unknown or one follows the other.
+    `ts`: the record's time if the partitions of a topic grow at the same time; 0 if it is unknown or one partition follows the other.
     """
 
     partition: int
@@ -51,7 +51,7 @@ class Decoded(NamedTuple):
     rejected: bytes
 
 
-#: The rows of one stateful task, as Spark hands them over, to what is in them.
+#: Turns the rows of one stateful task, as Spark passes them, into decoded records.
 ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
 
 
@@ -69,10 +69,10 @@ _ENTRIES = msgspec.msgpack.Decoder(list[Entry])
 
 
 def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False) -> ReadRows:
-    """For rows with the source's columns.
+    """Returns the decoder of rows with the source's columns.
 
-    `source`: what stands in the records. `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other (the
-    segments of a file topic).
+    `source`: settings of the records' content. `side_by_side`: partitions grow at the same time (Kafka); otherwise one follows the other
+    (the segments of a file topic).
     """
 
     def read(rows: Iterable[Any]) -> Iterator[Decoded]:
@@ -89,7 +89,7 @@ def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, s
 
 
 def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
-    """For rows that a `packer` made."""
+    """Decodes rows that a `packer` created."""
     for row in rows:
         for partition, offset, ts, rejected, data in _ENTRIES.decode(row.packed):
             yield Decoded(partition, offset, ts, row.cluster, None if rejected else unpack_record(data), data if rejected else b"")
@@ -98,7 +98,7 @@ def unpacking(rows: Iterable[Any]) -> Iterator[Decoded]:
 def packer(
     limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of the source's columns in, batches of PACKED out. `side_by_side`: see `decoding`."""
+    """Returns the function for `mapInArrow`, from batches of the source's columns to batches of PACKED. `side_by_side`: see `decoding`."""
 
     def pack_batches(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -112,10 +112,10 @@ def packer(
 
 
 def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
-    """Clusters in order of their names, each cluster's records in topic order, whatever order the rows came in.
+    """Clusters in the order of their names, each with its records in topic order, whatever the order of the rows.
 
-    Where a cluster's records lie in several partitions, these are merged by time; the order within a partition is never changed, so that a
-    clock that jumps back cannot bring a topic of keyed records (one partition per cluster) out of order.
+    If a cluster's records are in several partitions, these are merged by time. The order within a partition never changes, so a clock that
+    jumps back cannot reorder a topic of keyed records (one partition per cluster).
     """
     found: defaultdict[str, list[Decoded]] = defaultdict(list)
     for one in decoded:
@@ -124,7 +124,7 @@ def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
 
 
 def pack_entries(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Values of the column `packed`, each closed as soon as it is large enough."""
+    """Values of the column `packed`, each complete as soon as it is large enough."""
     some: list[Entry] = []
     size = 0
     for entry in entries:
@@ -150,7 +150,7 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
 def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[Entry]]:
     raw = source.format == "raw"
     names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
-    # One value at a time: the batch's values are as large as the batch once more.
+    # One value at a time: all values together would need as much memory as the batch itself.
     columns = ((scalar.as_py() for scalar in batch.column(name)) for name in names)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):

@@ -1,6 +1,6 @@
-"""Starts Spark: the only place that sets Spark's settings, picks the workers' Python and directs what Spark prints.
+"""Starts Spark: the only module that sets Spark's settings, chooses the workers' Python and redirects Spark's output.
 
-Why these values: measured with PySpark 4.2.0 on two cores; the comments say what the default would cost.
+The values are measured with PySpark 4.2.0 on two cores; the comments name the cost of the default.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.File
 
 
 class SparkStartError(RebalancerError):
-    """Spark did not start; the message says where its own words are."""
+    """Spark did not start; the message names the file with Spark's own messages."""
 
 
 def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, keep_open: tuple[int, ...] = ()) -> SparkSession:
-    """A session whose Java side prints to `spark_log`, never to our standard output or error.
+    """Starts a session whose Java process prints to `spark_log`, never to this process's standard output or error.
 
-    `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open as long as the Java side lives.
+    `short`: compile less, for runs of a minute or two. `keep_open`: file descriptors that stay open as long as the Java process runs.
     Raises SparkStartError, JobError, SettingsError.
     """
     check_master(job.master)
@@ -58,12 +58,12 @@ def start_session(job: JobSettings, spark_log: Path, *, short: bool = False, kee
     except (PySparkException, Py4JError, OSError) as error:
         raise SparkStartError(
             f"Spark did not start ({_first_line(error)}): check that Java 17 or newer is installed (`java -version`, JAVA_HOME); "
-            f"what Spark said is in {spark_log}; `rebalancer doctor` looks for the usual causes"
+            f"Spark's messages are in {spark_log}; `rebalancer doctor` looks for the usual causes"
         ) from error
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stops Spark and waits for its Java process to end, so that whoever comes next can start afresh."""
+    """Stops Spark and waits for its Java process to end, so that a new session can start."""
     gateway = SparkContext._gateway
     if java_end() is not None:
         SparkContext._gateway = SparkContext._jvm = None
@@ -80,7 +80,7 @@ def stop_session(session: SparkSession) -> None:
 
 
 def java_end(patience_s: float = 0) -> int | None:
-    """The exit code of Spark's Java process (negative: the number of a signal), None if it still runs after `patience_s` or is not ours."""
+    """Exit code of Spark's Java process (negative: number of a signal); None if it still runs after `patience_s` or is no child process."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(patience_s))
@@ -89,7 +89,7 @@ def java_end(patience_s: float = 0) -> int | None:
 
 
 def query_settings(job: JobSettings) -> Mapping[str, str]:
-    """Settings of a query; they can be set on a session that runs already."""
+    """Settings of a query, which can also be set on a running session."""
     return {
         "spark.sql.shuffle.partitions": str(job.shuffle_partitions),  # the default of 200 makes a batch take seconds
         "spark.sql.adaptive.enabled": "false",  # stateful queries cannot use it and warn about it
@@ -99,7 +99,7 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # off: 9–30 % slower
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "1",  # 2: 12 % slower
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # no timers: nothing happens without records
-        "spark.sql.streaming.pollingDelay": "50ms",  # the source runs in a process of its own; 10 ms keeps it busy for nothing
+        "spark.sql.streaming.pollingDelay": "50ms",  # the source runs in its own process; 10 ms keeps that process busy without benefit
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     }
@@ -121,7 +121,7 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
 
 
 def _jars(job: JobSettings) -> Mapping[str, str]:
-    """The Kafka connector, for jobs that use it. What it is told holds passwords, which must not show in plans and logs."""
+    """Settings for the Kafka connector, for jobs that use it. Its options contain passwords, which plans and logs must not show."""
     if not uses_kafka(job.topics):
         return {}
     return {**connector_settings(job.jars), "spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
@@ -130,12 +130,13 @@ def _jars(job: JobSettings) -> Mapping[str, str]:
 def _java_options(short: bool) -> Iterator[str]:
     yield f"-Dlog4j2.configurationFile={(Path(__file__).with_name('log4j2.json')).resolve().as_uri()}"
     if short:
-        # The second compiler does not pay within two minutes: half the CPU until the first batches.
+        # The second compiler does not pay off within two minutes: it takes half the CPU until the first batches.
         yield "-XX:TieredStopAtLevel=1"
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:
-    """A process group of its own: Ctrl-C and `kill` of our group must not end Java in the middle of a batch; it ends when we do."""
+    """Starts Java in its own process group: Ctrl-C and `kill` of this group must not end it in the middle of a batch. It ends with this
+    process."""
     with spark_log.open("ab") as log:
         options = {"stdout": log, "stderr": log, "start_new_session": True, "pass_fds": keep_open}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
@@ -143,7 +144,8 @@ def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> Non
 
 
 def _quiet_about_dead_java(session: SparkSession) -> None:
-    """py4j and PySpark's server for accumulators print stack traces when Java is gone; the caller logs that in a line (`java_end`)."""
+    """Suppresses the stack traces of py4j and PySpark's accumulator server after Java has ended; the caller logs that end in one line
+    (`java_end`)."""
     root = logging.getLogger()
     root.removeFilter(_is_not_of_py4j)
     root.addFilter(_is_not_of_py4j)
@@ -163,7 +165,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """PySpark reads these from the environment only; they are put back as soon as it has."""
+    """Sets environment variables while PySpark starts, which reads these values from the environment only, then restores the old ones."""
     before = {key: os.environ.get(key) for key in values}
     os.environ.update(values)
     try:

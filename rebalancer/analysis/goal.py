@@ -1,4 +1,4 @@
-"""When a cluster counts as balanced: the figure a strategy judges a round by, against that strategy's own settings."""
+"""The goal of a strategy: the figure by which it judges a round, and the limit in its settings below which a cluster is balanced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strategies.shedding.contract import GoalFigure
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`threshold` in points (percent of usage), None for a strategy that compares traffic in more ways than one."""
+    """A strategy's goal. `threshold`: in points (percent of usage); None for a strategy that compares traffic in several ways."""
 
     strategy: str
     summary: str
@@ -26,15 +26,15 @@ class Goal:
     def text(self) -> str:
         """`spread (max − min of the brokers' usage) below the strategy's threshold of 15 points`"""
         if self.threshold is None:
-            return "no two brokers whose traffic the strategy calls uneven"
+            return "no two brokers with traffic that the strategy considers uneven"
         return f"spread ({self.measure}) {self._relation} the strategy's {self.rule.limit_name} of {self.threshold:g} points"
 
     def spread(self, record: Round) -> float:
-        """The spread of a round in points: the figures are those before the commands it gave."""
+        """The spread of a round in points, before its commands."""
         return self.rule.figure(record)
 
     def reached(self, record: Round) -> bool:
-        """Whether the round leaves the strategy nothing to do."""
+        """Whether the round meets the goal."""
         if self.threshold is None:
             return len(record.brokers) < 2 or any(skip.subject == "cluster" and skip.code == "even" for skip in record.skips)
         spread = self.spread(record)
@@ -44,7 +44,7 @@ class Goal:
         """`below AvgShedder's threshold of 15`, after the name of a spread."""
         good = self.reached(record)
         if self.threshold is None:
-            return f"which {self.strategy} {'calls' if good else 'does not call'} even"
+            return f"which {self.strategy} {'considers' if good else 'does not consider'} even"
         return f"{'' if good else 'which is not '}{self._relation} {self.strategy}'s {self.rule.limit_name} of {self.threshold:g}"
 
     @property

@@ -1,4 +1,4 @@
-"""Work in several processes, all of which end with this one: when it is done, after Ctrl-C or SIGTERM, and when it dies."""
+"""Runs work in several processes, which all end with this one: when the work is done, after Ctrl-C or SIGTERM, and when it dies."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 class WorkerLost(RebalancerError):
-    """A process of ours was ended from outside."""
+    """A worker process was ended from outside."""
 
 
 def run_each(calls: Sequence[Callable[[], T]], processes: int, done: Callable[[int, T], None]) -> list[T]:
-    """What the calls give, in their order. `done` is told the place and the answer of each as soon as it is there.
+    """The results of the calls, in their order. Calls `done` with the place and result of each call as soon as it ends.
 
     Raises what a call raises, at once, and WorkerLost.
     """
     if min(processes, len(calls)) <= 1:
-        return [_told(place, call(), done) for place, call in enumerate(calls)]
+        return [_reported(place, call(), done) for place, call in enumerate(calls)]
     with _pool(min(processes, len(calls))) as pool:
         with signals_wait():
             places = {pool.submit(call): place for place, call in enumerate(calls)}
-        answers = {places[future]: _told(places[future], future.result(), done) for future in as_completed(places)}
+        answers = {places[future]: _reported(places[future], future.result(), done) for future in as_completed(places)}
     return [answers[place] for place in range(len(calls))]
 
 
-def _told(place: int, answer: T, done: Callable[[int, T], None]) -> T:
+def _reported(place: int, answer: T, done: Callable[[int, T], None]) -> T:
     done(place, answer)
     return answer
 
 
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Spawned, not forked: what starts from nothing shares no thread in the middle of something."""
+    """A pool of spawned processes: a forked one may copy locks that another thread holds."""
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     with _terminated_in_order():
         try:
             yield pool
         except BrokenProcessPool as error:
-            raise WorkerLost("a process that was at work was ended from outside, perhaps for want of memory; try --jobs 1") from error
+            raise WorkerLost("a worker process was ended from outside, perhaps for lack of memory; try --jobs 1") from error
         finally:
-            # Nobody waits for work that is not wanted any more.
+            # After an error, calls that have not started are cancelled.
             pool.shutdown(wait=False, cancel_futures=True)
             if sys.exc_info()[0] is not None:
                 for worker in multiprocessing.active_children():
@@ -64,7 +64,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _terminated_in_order() -> Iterator[None]:
-    """SIGTERM, too, lets this process clear up behind itself."""
+    """SIGTERM raises SystemExit, so that this process cleans up."""
 
     def leave(number: int, _frame: Any) -> None:
         raise SystemExit(128 + number)
@@ -75,15 +75,15 @@ def _terminated_in_order() -> Iterator[None]:
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Processes that start meanwhile never hear these signals: whoever is at a terminal sends them to all, but only this one answers.
+    """Blocks SIGINT and SIGTERM in processes that start here: a terminal sends signals to all processes, but only this one reacts.
 
-    This one answers afterwards: whoever is interrupted while it starts another leaves that half started, which is told at length.
+    It reacts after the block: an interrupt during the start of a process would leave it half started, with a long traceback.
     """
-    resource_tracker.ensure_running()  # it lets the signals through again when it starts
+    resource_tracker.ensure_running()  # starting it later would unblock the signals
     heard: list[int] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
-        # What is blocked here can reach any other thread, numpy's for example; the answer would still be Python's, in the main thread.
+        # A signal blocked here can reach another thread, for example numpy's; Python would still handle it in the main thread.
         with handling(lambda number, _frame: heard.append(number), *_ENDING):
             yield
     finally:

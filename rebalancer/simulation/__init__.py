@@ -1,1 +1,1 @@
-"""A deterministic model of a Pulsar cluster in virtual time: what its brokers would report, and what a move does to them."""
+"""A deterministic model of a Pulsar cluster in virtual time: load reports of its brokers and effects of moves."""

@@ -1,4 +1,4 @@
-"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or those that brokers wrote earlier."""
+"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or reports that brokers wrote earlier."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from strategies.usage import unweighted_usage
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The last report a broker wrote, and the figures that the next one is compared with."""
+    """The last report that a broker wrote, and the figures that its next report is compared with."""
 
     report: LoadReport
     compared: Reported
 
 
 class BrokerReports:
-    """One report of every present broker. `trigger`: None when a collector asks, which always gets the newest figures."""
+    """Makes one report per present broker. `trigger`: None for a collector, whose requests always return the newest figures."""
 
     def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
         self._world, self._cluster, self._trigger = world, cluster, trigger
@@ -31,7 +31,7 @@ class BrokerReports:
         self._sample = 0
 
     def reports(self, now_ms: int) -> list[LoadReport]:
-        """In the order of the fleet."""
+        """Reports of the present brokers, in the order of the fleet."""
         world = self._world
         self._sample += 1
         order = world.ownership.order[np.argsort(world.listed[world.ownership.order], kind="stable")]
@@ -48,11 +48,11 @@ class BrokerReports:
         return found
 
     def forget(self, broker: int) -> None:
-        """A broker that went away starts with a new report when it comes back."""
+        """Drops a broker's last report: when the broker returns, it writes a new one."""
         self._written.pop(broker, None)
 
     def _reported(self, broker: int, report: LoadReport) -> LoadReport:
-        """The report itself, or the one written earlier when little has changed since."""
+        """The given report, or the one written earlier if little has changed since."""
         if self._trigger is None or report.figures is None:
             return report
         figures = report.figures
@@ -64,7 +64,7 @@ class BrokerReports:
         return report
 
     def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:
-        """The same rows give the same tuple, which is quicker to compare."""
+        """Names of bundle rows. Equal rows return the same tuple object, which compares faster."""
         key = rows.tobytes()
         known = self._rows.get(broker)
         if known is not None and known[0] == key and (not known[1] or known[1][-1] == self._world.names[rows[-1]]):

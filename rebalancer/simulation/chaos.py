@@ -1,7 +1,7 @@
-"""Random rounds in which everything goes wrong.
+"""Random rounds with failures of every kind.
 
-Brokers join, leave and die, load goes up to 120 %, half the time one bundle is hot; reports are lost, late, repeated and out of order;
-commands are lost, carried out twice, or carried out late; outcomes are lost or late. Everything follows from the seed.
+Brokers join, leave and die; load rises to 120 %; half the time one bundle is hot; reports are lost, late, repeated and out of order;
+commands are lost, applied twice or applied late; outcomes are lost or late. The seed determines everything.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from strategies.model import Command, LoadReport, OutcomeReport, Sweep, Telemetr
 from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
-#: Chances per round: a broker comes or goes, load steps, the hot bundle appears or vanishes.
+#: Probabilities per round: a broker joins or leaves, load steps, the hot bundle appears or disappears.
 _MEMBERS, _STEP, _HOT = 0.03, 0.02, 0.01
-#: Chances per report, per command, and per outcome; what is late is so by up to that many rounds, some commands until they have expired.
+#: Probabilities per report, command and outcome. Delays are up to that number of rounds; some commands expire meanwhile.
 _LOST, _LATE, _TWICE, _LATE_ROUNDS, _SLOW_ROUNDS = 0.03, 0.03, 0.03, 3, 7
 _BROKERS, _FEWEST, _BUNDLES = 8, 3, 96
 _LONGEST_MIN = 20_000
@@ -36,8 +36,8 @@ _LONGEST_MIN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Chaos:
-    """What came of it. `imbalance`: (max − mean) ÷ mean of the lasting usage, per round; `churn`: part of all traffic that changed
-    brokers in an hour, on average; `disturbed`: how often each thing went wrong; `broken`: what should hold and did not."""
+    """The result. `imbalance`: (max − mean) ÷ mean of the lasting usage, per round; `churn`: mean fraction of all traffic that changed
+    brokers per hour; `disturbed`: number of failures of each kind; `broken`: violated invariants."""
 
     rounds: int
     imbalance: tuple[float, ...]
@@ -52,15 +52,15 @@ class Chaos:
 
 
 def chaos(seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None) -> Chaos:
-    """Random rounds of one cluster. Never raises: `broken` lists what must hold and did not.
+    """Runs random rounds of one cluster. Raises nothing: `broken` lists violated invariants.
 
-    `promised`: the limits that must be kept, those of the settings unless given.
+    `promised`: the limits that commands must respect; those of the settings by default.
     """
     return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(rounds)
 
 
 def _scenario(seed: int) -> Scenario:
-    """The mean load is between 40 and 120 % of what all brokers can do, step by step; the hot bundle comes and goes."""
+    """Mean load steps between 40 and 120 % of the brokers' total capacity; the hot bundle appears and disappears."""
     stream = Stream(seed, 100)
     return Scenario.model_validate(
         {
@@ -84,7 +84,7 @@ def _scenario(seed: int) -> Scenario:
 
 
 def _steps(stream: Stream, chance: float, first: float | None) -> list[tuple[float, float]]:
-    """Minutes and factors: any between 0.5 and 1.5, or `first` and its opposite in turn."""
+    """Pairs of minute and factor: random between 0.5 and 1.5, or `first` and its opposite alternately."""
     steps, minute, factor = list[tuple[float, float]](), 0.0, first
     while minute < _LONGEST_MIN:
         if factor is not None:
@@ -143,7 +143,7 @@ class _Chaos:
         )
 
     def _fold(self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]) -> list[Command]:
-        """The commands of a record, if it closes a round; every invariant is checked on the way."""
+        """The commands of a record, if it closes a round. Checks all invariants."""
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
             self.invariants.report(record, events, store)
@@ -154,7 +154,7 @@ class _Chaos:
         return commands
 
     def _records(self, broker_reports: BrokerReports, chance: Stream, number: int) -> Iterator[TelemetryRecord]:
-        """What arrives in this round: what was held back earlier, then the reports in any order, then the sweep."""
+        """Records that arrive in this round: delayed ones first, then reports in random order, then the sweep."""
         now_ms = START_MS + int(number * PERIOD_S * 1000)
         due = [record for when, record in self._waiting if when <= number]
         self._waiting = [(when, record) for when, record in self._waiting if when > number]
@@ -170,7 +170,7 @@ class _Chaos:
         yield Sweep(_CLUSTER, now_ms + 100, number + 1, tuple(sorted(answered)), missing)
 
     def _copies(self, what: str, dice: float, chance: Stream, number: int, record: TelemetryRecord) -> int:
-        """How many of a record arrive now: none of one that is lost or late."""
+        """Number of copies of a record that arrive now; 0 if it is lost or late."""
         if dice < _LOST:
             self._count(f"{what} lost")
             return 0
@@ -183,7 +183,7 @@ class _Chaos:
         return 1 + twice
 
     def _carry_out(self, commands: Sequence[Command], executor: ExecutorModel, chance: Stream, number: int, now_s: float) -> None:
-        """Some commands are lost, some wait for a slow executor, some are carried out twice."""
+        """Applies commands: some are lost, some wait for a slow executor, some are applied twice."""
         now = [command for when, command in self._slow if when <= number]
         self._slow = [(when, command) for when, command in self._slow if when > number]
         for command, dice in zip(commands, chance.uniform(len(commands)).tolist(), strict=True):
@@ -209,7 +209,7 @@ class _Chaos:
             self._waiting += [(number + 1, record)] * copies
 
     def _change_members(self, world: World, executor: ExecutorModel, chance: Stream, now_s: float) -> None:
-        """Now and then a broker goes, by itself or killed, or one that went comes back."""
+        """Lets a broker leave or die, or a former one return, at random."""
         dice, which, how = chance.uniform(3).tolist()
         if dice >= _MEMBERS:
             return

@@ -1,4 +1,4 @@
-"""The closed loop: a modelled cluster reports, something decides, the executor model applies, the next reports show it."""
+"""The closed loop: a modelled cluster reports, a decider decides, the executor model applies, and the next reports show the effect."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from strategies.errors import ContractError
 from strategies.model import Command, Event, LoadReport, Outcome, OutcomeReport, Round, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
-#: A broker's answer takes this long to arrive.
+#: Time until a broker's answer arrives.
 ANSWER_MS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was decided on one collection pass: the round and its commands in order of execution."""
+    """The decision on one collection pass: the round and its commands in order of execution."""
 
     round: Round
     commands: tuple[Command, ...]
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One turn of the loop: the answer, and what became of its commands."""
+    """One iteration of the loop: the answer and the outcomes of its commands."""
 
     round: Round
     commands: tuple[Command, ...]
@@ -39,14 +39,14 @@ class Step:
 
 
 class Decider(Protocol):
-    """Turns telemetry into decisions: the engine itself, the plain loop, the streaming job."""
+    """Turns telemetry into decisions: the engine, the plain loop, or the streaming job."""
 
     def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
-        """Takes everything seen since the last call, ending with a sweep, and returns the round that this sweep closed."""
+        """Takes all records since the last call, of which the last is a sweep, and returns the round that this sweep closes."""
 
 
 class EngineDecider:
-    """Asks the engine directly, without topics or JSON. `store`: its state, which others may read between rounds."""
+    """Calls the engine directly, without topics or JSON. `store`: its state, which the caller may read between rounds."""
 
     def __init__(self, settings: EngineSettings, store: InMemoryStore | None = None) -> None:
         self._engine, self._store = Engine(settings), store or InMemoryStore()
@@ -56,7 +56,7 @@ class EngineDecider:
 
 
 def answer_of(events: Sequence[Event]) -> Answer:
-    """Commands and their round out of a list of events; raises ContractError unless it holds exactly one round."""
+    """The round of these events with its commands. Raises ContractError unless there is exactly one round."""
     rounds = [event for event in events if isinstance(event, Round)]
     if len(rounds) != 1:
         raise ContractError(f"a sweep of the modelled cluster closed {len(rounds)} rounds instead of one; events: {events!r:.500}")
@@ -64,7 +64,7 @@ def answer_of(events: Sequence[Event]) -> Answer:
 
 
 class PolledCluster:
-    """A world as its collector and its executor see it: one pass over all brokers every statistics period, and commands between passes."""
+    """A world seen by its collector and executor: one pass over all brokers per statistics period, and commands between passes."""
 
     def __init__(self, world: World, name: str, start_ms: int = START_MS) -> None:
         self.world, self.name, self.start_ms = world, name, start_ms
@@ -74,7 +74,7 @@ class PolledCluster:
         self._passes = 0
 
     def collect(self, silent: Collection[str] = ()) -> tuple[TelemetryRecord, ...]:
-        """One more period: the report of every broker that is not `silent`, then the sweep marker that closes the pass."""
+        """Advances by one period: returns a report per broker that is not `silent`, then the sweep marker that closes the pass."""
         self.world.measure(self._passes * PERIOD_S)
         self._leader.learn()
         now_ms = self.start_ms + self._passes * PERIOD_MS
@@ -86,12 +86,12 @@ class PolledCluster:
         return *arriving, Sweep(self.name, ended_ms, self._passes, tuple(report.broker for report in reports), missing)
 
     def carry_out(self, commands: Sequence[Command], now_ms: int) -> tuple[Outcome, ...]:
-        """Outcome of each command, in order; `now_ms` is when the round that issued them closed."""
+        """Applies commands and returns their outcomes, in order. `now_ms`: time at which their round closed."""
         return tuple(done.outcome for done in self._executor.carry_out(commands, (now_ms - self.start_ms) / 1000))
 
 
 def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[Step]:
-    """Turns for ever, one statistics period of virtual time each; the caller stops when it has seen enough."""
+    """Iterates without end; each step takes one statistics period of virtual time. The caller stops the iteration."""
     outcomes = tuple[Outcome, ...]()
     while True:
         answer = decider.decide([*outcome_reports(outcomes), *cluster.collect()])
@@ -100,12 +100,12 @@ def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[Step]:
 
 
 def outcome_reports(outcomes: Sequence[Outcome]) -> tuple[OutcomeReport, ...]:
-    """Outcomes as the records that feed them back into the telemetry."""
+    """Outcomes as telemetry records."""
     return tuple(OutcomeReport(outcome.cluster, outcome.ts, outcome) for outcome in outcomes)
 
 
 def _digest(report: LoadReport) -> str:
-    """Equal figures are no new sample."""
+    """A digest of a report's figures: a report with the same digest is not a new sample."""
     assert report.figures is not None
     assert report.bundles is not None
     content = repr((report.figures.cpu, report.figures.traffic, report.bundles.names)).encode() + report.bundles.traffic.tobytes()

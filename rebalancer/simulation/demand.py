@@ -1,4 +1,4 @@
-"""What clients of a drawn cluster want: the traffic of every bundle in any stretch of time, before noise and before any limit."""
+"""The demand of a cluster's clients: the traffic of each bundle in any time range, before noise and limits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 @dataclass(eq=False)
 class Flow:
-    """Topics that are alike. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers.
+    """Topics of one kind. `rate`: float64[bundles], messages/s in at factor 1; the waves of producers and consumers.
 
-    `topics`: float64[bundles], how many of them each bundle has; parts of one after a split.
+    `topics`: float64[bundles], number of these topics in each bundle; fractions after a split.
     """
 
     rate: Floats
@@ -33,7 +33,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What the clients of one flow want: messages/s in, out, and out if all consumers were there; float64[bundles] each."""
+    """The demand of one flow: messages/s in, out, and out if all consumers were connected; float64[bundles] each."""
 
     rate_in: Floats
     rate_out: Floats
@@ -42,20 +42,20 @@ class Part:
 
 @dataclass(eq=False)
 class Demand:
-    """All flows, and how many topics each bundle has (int64[bundles])."""
+    """All flows, and the number of topics of each bundle (int64[bundles])."""
 
     flows: list[Flow]
     topics: Ints
 
     def between(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> Floats:
-        """float64[5, bundles]: mean traffic (columns of a bundle table), and the messages/s that consumers ought to get when all are there.
+        """float64[5, bundles]: mean traffic (columns of a bundle table), and the messages/s that all consumers together request.
 
-        `begin_s`, `end_s`: float64[brokers]; a bundle is seen in the window of its `owner`.
+        `begin_s`, `end_s`: float64[brokers]; a bundle is measured in the window of its `owner`.
         """
         return self.together(self.parts(begin_s, end_s, owner, lasting))
 
     def parts(self, begin_s: Floats, end_s: Floats, owner: Ints, lasting: bool = False) -> list[Part]:
-        """The same, flow by flow."""
+        """The demand of each flow; arguments as in `between`."""
         found = []
         for flow in self.flows:
             produced = mean_between(flow.lasting_produced if lasting else flow.produced, begin_s, end_s)[owner]
@@ -66,7 +66,7 @@ class Demand:
         return found
 
     def together(self, parts: Sequence[Part]) -> Floats:
-        """float64[5, bundles]: as in `between`."""
+        """The sum over all flows, float64[5, bundles] as in `between`."""
         total = np.zeros((5, len(self.topics)))
         for flow, part in zip(self.flows, parts, strict=True):
             total[0] += part.rate_in
@@ -77,7 +77,7 @@ class Demand:
         return total
 
     def split(self, row: int, share: float) -> None:
-        """A bundle becomes two: the new one, behind all others, takes this share of its traffic and topics."""
+        """Splits a bundle: the new bundle, appended after all others, takes this share of its traffic and topics."""
         for flow in self.flows:
             for name in ("rate", "topics"):
                 column = getattr(flow, name)
@@ -89,14 +89,14 @@ class Demand:
 
 
 def steady_demand(rates_in: Sequence[float], message_bytes: float, topics: int = 4) -> Demand:
-    """Messages/s in of every bundle, which are read once; equally many topics in each."""
+    """Constant demand: `rates_in`, messages/s in of each bundle, read once; the same number of topics in each."""
     count = len(rates_in)
     each = Flow(np.array(rates_in, dtype=np.float64), np.full(count, float(topics)), message_bytes, 1.0, *[summed_of(None, 0.0)] * 4)
     return Demand([each], np.full(count, topics))
 
 
 def demand_of(scenario: Scenario, stream: Stream) -> Demand:
-    """The traffic of a scenario; which partition falls on which bundle is drawn from `stream`."""
+    """The traffic of a scenario; partitions are assigned to bundles at random, from `stream`."""
     topics = np.zeros(scenario.bundles, dtype=np.int64)
     places = scenario.places
     flows = [_flow(traffic, places[scenario.namespace_of(traffic)], topics, stream) for traffic in scenario.traffic]
@@ -131,7 +131,7 @@ def _even(place: range, topics: Ints) -> Floats:
 
 
 def _by_chance(traffic: Traffic, place: range, topics: Ints, stream: Stream) -> Floats:
-    """float64[bundles]: shares that sum to 1, all among the bundles of `place`. A topic's hash is as good as chance."""
+    """float64[bundles]: random shares that sum to 1, all in the bundles of `place`, because topics are placed by their hash."""
     partitions = stream.whole(traffic.partitions)
     weights = 1.0 + (traffic.skew - 1.0) * stream.uniform(partitions)
     rows = (stream.uniform(partitions) * len(place)).astype(np.int64) + place.start

@@ -1,7 +1,7 @@
-"""What dispatch limits admit in a statistics period: the limiters of `strategies/dispatch_limits`, asked once a second of virtual time.
+"""The traffic that dispatch limits admit in a statistics period: the limiters of `dispatch_limits`, checked once per virtual second.
 
-Topics of one flow in one bundle are alike, so one of them represents all; topics on a broker share its limit in proportion to what
-they request. Only where a limit can bind are limiters asked at all: elsewhere their buckets stay full.
+Topics of one flow in one bundle have equal traffic, so one of them represents all; topics on a broker share its limit in proportion to
+their requests. Limiters are checked only where a limit can bind: elsewhere their buckets stay full.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rebalancer.simulation.fleet import Fleet, rate_of
 from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
-#: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
-LOOK_NS = (RETRY_MS + 1) * 1_000_000
-LOOK_S = LOOK_NS / SECOND_NS
+#: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds tokens only after more than its period.
+READ_INTERVAL_NS = (RETRY_MS + 1) * 1_000_000
+READ_INTERVAL_S = READ_INTERVAL_NS / SECOND_NS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presence:
-    """Who serves a bundle in a period. `owner`, `before`: int64[bundles]; `now`, `was`: for what part of its window each did.
+    """The brokers of each bundle in a period. `owner`, `before`: int64[bundles]; `now`, `was`: the part of the window of each.
 
-    `end_s`: float64[brokers], when the windows end.
+    `end_s`: float64[brokers], end of each broker's window.
     """
 
     owner: Ints
@@ -41,14 +41,14 @@ class Presence:
 
 
 class Gate:
-    """The limiters of one scope. Tokens are whole, messages here are not: what is charged is never less than what was sent."""
+    """The limiters of one scope. Tokens are integers, messages in the model are not: charges are rounded up."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._ahead = [0.0, 0.0]
 
     def part(self, messages: float, data: float, now_ns: int, published: PublishRate = PublishRate()) -> float:
-        """What part (0–1) of these messages and bytes may go now."""
+        """The part (0–1) of these messages and bytes that the limits allow now."""
         if messages <= 0 or not self._limits.limiters:
             return 1.0
         self._limits = self._limits.seen(now_ns, published)
@@ -56,7 +56,7 @@ class Gate:
         return min(1.0, left.entries / messages, left.bytes / data)
 
     def charge(self, messages: float, data: float, now_ns: int) -> None:
-        """This was sent."""
+        """Charges what was sent."""
         if self._limits.limiters:
             missing = messages - self._ahead[0], data - self._ahead[1]
             whole = [max(0, ceil(one)) for one in missing]
@@ -65,8 +65,8 @@ class Gate:
 
 
 @dataclass(slots=True, eq=False)
-class _Alike:
-    """Topics that are alike, on one broker: messages/s that they request, bytes per message, and messages that wait in this window."""
+class _TopicGroup:
+    """Topics with equal traffic on one broker: messages/s that they request, bytes per message, and unsent messages of this window."""
 
     rate: float
     size: float
@@ -78,30 +78,30 @@ class _Alike:
     waiting: float = 0.0
 
     def request(self, now_ns: int) -> float:
-        """Messages that their own limits let through at this look."""
-        self.waiting += self.rate * LOOK_S
+        """Messages that the topics' own limits allow in this read."""
+        self.waiting += self.rate * READ_INTERVAL_S
         each = self.waiting / self.topics / self.subscriptions
         part = self.subscription.part(each, each * self.size, now_ns, self.published)
         whole = each * part * self.subscriptions
         return self.waiting * (part * self.topic.part(whole, whole * self.size, now_ns, self.published))
 
     def send(self, messages: float, now_ns: int) -> None:
-        """This number of them went."""
+        """Charges `messages` that the broker's limit allows too."""
         self.waiting -= messages
         whole = messages / self.topics
         self.topic.charge(whole, whole * self.size, now_ns)
         self.subscription.charge(whole / self.subscriptions, whole / self.subscriptions * self.size, now_ns)
 
-    def through(self, looks: int) -> float:
-        """What part of the requests of this number of looks went; exactly 1 when nothing waits."""
-        return 1.0 - self.waiting / (self.rate * LOOK_S * looks) if self.waiting > 0 else 1.0
+    def through(self, reads: int) -> float:
+        """The part of the requests of `reads` reads that was sent; exactly 1 if nothing waits."""
+        return 1.0 - self.waiting / (self.rate * READ_INTERVAL_S * reads) if self.waiting > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rule:
-    """The limits of one flow: policies by scope, and how many messages and bytes a topic and a subscription can send for sure.
+    """The limits of one flow: policies by scope, and the messages and bytes that a topic and a subscription can always send.
 
-    `sure`: float64[4, brokers]; what stays below needs no limiter.
+    `sure`: float64[4, brokers]; requests below need no limiter.
     """
 
     policies: dict[Scope, RatePolicies]
@@ -110,9 +110,9 @@ class _Rule:
 
 
 class Dispatching:
-    """All limits of a world. `backlog`: float64[flows, bundles], messages that wait to be read.
+    """All dispatch limits of a world. `backlog`: float64[flows, bundles], unread messages.
 
-    `held`: float64[2, bundles]: messages/s and bytes/s that went in the last period where a limit held something back, elsewhere ∞.
+    `held`: float64[2, bundles], messages/s and bytes/s sent in the last period of bundles that a limit held back; ∞ for others.
     """
 
     def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
@@ -126,7 +126,7 @@ class Dispatching:
         self._broker_sure = np.array([_sure(rates.of("broker")) for rates in fleet.dispatch]).T
         self._brokers: dict[int, Gate] = {}
         self._gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
-        self._looked: Ints | None = None
+        self._last_read: Ints | None = None
         self.backlog = np.zeros((len(demand.flows), scenario.bundles))
         self.held = np.full((2, scenario.bundles), inf)
         self._sent = self.backlog
@@ -137,12 +137,12 @@ class Dispatching:
         return bool(np.isfinite(self._broker_sure).any() or any(np.isfinite(rule.sure).any() for rule in self._rules))
 
     def split(self) -> None:
-        """One more bundle, without backlog."""
+        """Adds the new bundle of a split, without backlog."""
         self.backlog = np.concatenate([self.backlog, np.zeros((len(self.backlog), 1))], axis=1)
         self.held = np.concatenate([self.held, np.full((2, 1), inf)], axis=1)
 
     def serve(self, parts: Sequence[Part], chance: Floats, catch_up: float, there: Presence) -> tuple[Floats, Floats]:
-        """float64[2, bundles] twice: messages/s and bytes/s that the owner and the broker before let out; what waits is backlog."""
+        """float64[2, bundles] twice: messages/s and bytes/s that the owner and the previous broker send. The rest becomes backlog."""
         read = np.stack([part.rate_out * chance for part in parts])
         owed = np.stack([part.owed * chance for part in parts])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -157,7 +157,7 @@ class Dispatching:
         return out, self._out(request * was)
 
     def unsent(self, part: Floats, seconds: Floats) -> None:
-        """A broker at its ceiling kept this part (float64[bundles]) of what was sent, for these seconds."""
+        """Adds to the backlog the part (float64[bundles]) that brokers at their ceiling did not send, for these seconds."""
         self.backlog = self.backlog + self._sent * (part * seconds)
 
     def _out(self, messages: Floats) -> Floats:
@@ -165,30 +165,32 @@ class Dispatching:
         return np.stack([messages.sum(axis=0), (messages * sizes).sum(axis=0)])
 
     def _through(self, request: Floats, received: Sequence[Floats], there: Presence) -> tuple[Floats, Floats]:
-        """float64[flows, bundles] twice: what part of the requests went through, at the owner and at the broker before."""
+        """float64[flows, bundles] twice: the part of the requests that the owner and the previous broker send."""
         mine, theirs = np.flatnonzero(there.now > 0), np.flatnonzero(there.was > 0)
         rows, brokers = np.concatenate([mine, theirs]), np.concatenate([there.owner[mine], there.before[theirs]])
         requests = request[:, rows] * np.concatenate([there.now[mine], there.was[theirs]])
         parts = np.ones_like(requests)
         held = np.stack([self._may_bind(number, requests[number], rows, brokers) for number in range(len(requests))])
-        looks = self._looks(there.end_s)
+        reads = self._read_numbers(there.end_s)
         gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
         for broker in self._busy(requests, brokers, held):
             here = np.flatnonzero(brokers == broker)
-            first = (looks[broker].start - 1) * LOOK_NS
-            bound: dict[tuple[int, int], _Alike] = {}
+            first = (reads[broker].start - 1) * READ_INTERVAL_NS
+            bound: dict[tuple[int, int], _TopicGroup] = {}
             for flow, place in np.argwhere(held[:, here]).tolist():
                 entry = int(here[place])
                 key = (broker, flow, int(rows[entry]))
                 gates[key] = self._gates.get(key) or self._own_gates(broker, flow, first)
                 rate_in = float(received[flow][rows[entry]])
-                bound[flow, entry] = self._alike(flow, key[2], float(requests[flow, entry]), rate_in, gates[key])
+                bound[flow, entry] = self._topic_group(flow, key[2], float(requests[flow, entry]), rate_in, gates[key])
             free = np.where(held[:, here], 0.0, requests[:, here])
             rest = self._rest(free)
-            _look(self._broker_gate(broker, first), [*bound.values(), rest] if rest.rate > 0 else list(bound.values()), looks[broker])
-            parts[:, here] = rest.through(len(looks[broker])) if rest.rate > 0 else 1.0
+            _read_window(
+                self._broker_gate(broker, first), [*bound.values(), rest] if rest.rate > 0 else list(bound.values()), reads[broker]
+            )
+            parts[:, here] = rest.through(len(reads[broker])) if rest.rate > 0 else 1.0
             for (flow, entry), one in bound.items():
-                parts[flow, entry] = one.through(len(looks[broker]))
+                parts[flow, entry] = one.through(len(reads[broker]))
         self._gates = gates
         now, was = np.ones_like(request), np.ones_like(request)
         now[:, mine], was[:, theirs] = parts[:, : len(mine)], parts[:, len(mine) :]
@@ -197,22 +199,22 @@ class Dispatching:
     def _may_bind(self, number: int, requests: Floats, rows: Ints, brokers: Ints) -> Bools:
         rule, flow = self._rules[number], self._demand.flows[number]
         with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(requests > 0, requests * LOOK_S / flow.topics[rows], 0.0)
+            each = np.where(requests > 0, requests * READ_INTERVAL_S / flow.topics[rows], 0.0)
         asked = np.stack([each, each * flow.message_bytes, each / rule.subscriptions, each * flow.message_bytes / rule.subscriptions])
         return np.asarray((asked > rule.sure[:, brokers]).any(axis=0))
 
     def _busy(self, requests: Floats, brokers: Ints, held: Bools) -> list[int]:
         """Brokers on which a limit may bind."""
         sums = [np.bincount(brokers, column, minlength=len(self._fleet.names)) for column in self._out(requests)]
-        full: Bools = np.asarray((np.stack(sums) * LOOK_S > self._broker_sure).any(axis=0))
+        full: Bools = np.asarray((np.stack(sums) * READ_INTERVAL_S > self._broker_sure).any(axis=0))
         full[brokers[held.any(axis=0)]] = True
         return [int(broker) for broker in np.flatnonzero(full)]
 
-    def _looks(self, end_s: Floats) -> list[range]:
-        """The numbers of the looks in each broker's window."""
-        last = np.floor(end_s * (SECOND_NS / LOOK_NS)).astype(np.int64)
-        before = last - round(self._period_s / LOOK_S) if self._looked is None else self._looked
-        self._looked = last
+    def _read_numbers(self, end_s: Floats) -> list[range]:
+        """The numbers of the reads in each broker's window."""
+        last = np.floor(end_s * (SECOND_NS / READ_INTERVAL_NS)).astype(np.int64)
+        before = last - round(self._period_s / READ_INTERVAL_S) if self._last_read is None else self._last_read
+        self._last_read = last
         return [range(first + 1, end + 1) for first, end in zip(before.tolist(), last.tolist(), strict=True)]
 
     def _own_gates(self, broker: int, flow: int, now_ns: int) -> tuple[Gate, Gate]:
@@ -227,26 +229,26 @@ class Dispatching:
         policies = {} if flow is None else self._rules[flow].policies
         return Gate(started((scope,), policies, self._fleet.dispatch[broker], self._settings, now_ns=now_ns, mode="parity"))
 
-    def _alike(self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]) -> _Alike:
+    def _topic_group(self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]) -> _TopicGroup:
         flow = self._demand.flows[number]
         topics = float(flow.topics[row])
         published = PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes)
-        return _Alike(rate, flow.message_bytes, *gates, topics, self._rules[number].subscriptions, published)
+        return _TopicGroup(rate, flow.message_bytes, *gates, topics, self._rules[number].subscriptions, published)
 
-    def _rest(self, requests: Floats) -> _Alike:
-        """All that no topic's or subscription's limit holds, in one."""
+    def _rest(self, requests: Floats) -> _TopicGroup:
+        """One group of all topics that no topic or subscription limit holds back."""
         messages, data = (float(one) for one in self._out(requests).sum(axis=1))
-        return _Alike(messages, data / messages if messages > 0 else 0.0, Gate(Limits({})), Gate(Limits({})))
+        return _TopicGroup(messages, data / messages if messages > 0 else 0.0, Gate(Limits({})), Gate(Limits({})))
 
 
-def _look(broker: Gate, alike: Sequence[_Alike], looks: range) -> None:
-    """One window of a broker: at every look each topic requests, the broker's limit gives, and all limits are charged."""
-    for number in looks:
-        now_ns = number * LOOK_NS
-        requests = [one.request(now_ns) for one in alike]
-        messages, data = fsum(requests), fsum(request * one.size for request, one in zip(requests, alike, strict=True))
+def _read_window(broker: Gate, groups: Sequence[_TopicGroup], reads: range) -> None:
+    """Runs one window of a broker. In each read, topics request, the broker's limit allows a part, and all limits are charged."""
+    for number in reads:
+        now_ns = number * READ_INTERVAL_NS
+        requests = [one.request(now_ns) for one in groups]
+        messages, data = fsum(requests), fsum(request * one.size for request, one in zip(requests, groups, strict=True))
         part = broker.part(messages, data, now_ns)
-        for request, one in zip(requests, alike, strict=True):
+        for request, one in zip(requests, groups, strict=True):
             one.send(request * part, now_ns)
         broker.charge(messages * part, data * part, now_ns)
 
@@ -262,13 +264,13 @@ def _rule(stated: TopicDispatch, namespace: TopicDispatch, fan_out: float, broke
 
 
 def _sure(rate: DispatchRate) -> tuple[float, float]:
-    """Messages and bytes that a full bucket has at every look; one that is filled less often than that has to be asked."""
+    """Messages and bytes that a full bucket has at each read. A bucket that is filled less often than it is read must be checked."""
     if rate.is_set and rate.period_s > 1:
         return 0.0, 0.0
     return float(rate.messages) if rate.messages > 0 else inf, float(rate.bytes) if rate.bytes > 0 else inf
 
 
 def limits_of(scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> Dispatching | None:
-    """The dispatch limits of a scenario whose brokers measure every `period_s`; None when it states none."""
+    """The dispatch limits of a scenario whose brokers measure every `period_s`; None if it states none."""
     limits = Dispatching(scenario, fleet, demand, period_s)
     return limits if limits.limits_anything else None

@@ -1,4 +1,4 @@
-"""What happens to a modelled cluster: an executor carries commands out, brokers come and go, the leader places their bundles."""
+"""Changes of a modelled cluster: an executor applies commands, brokers join and leave, and the leader places their bundles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalancer.simulation.leader import Placing
-from rebalancer.simulation.ownership import NOBODY
+from rebalancer.simulation.ownership import NO_BROKER
 from rebalancer.simulation.world import World
 from strategies.admission import AdmissionRules, ClusterFacts, CommandFacts, Objection, may_be_applied, may_be_considered
 from strategies.bundles.ranges import parse_bundle
@@ -15,16 +15,16 @@ from strategies.filters.contract import namespace_of
 from strategies.filters.policies import PoliciesView
 from strategies.model import Command, Outcome, OutcomeStatus
 
-#: A command is picked up this long after its round closed.
+#: Time from the close of a round to the start of its first command.
 REACTION_S = 1.0
-#: A broker that died is noticed after this time (its session in the metadata store times out).
+#: Time until the cluster notices that a broker died (its session in the metadata store expires).
 DEAD_AFTER_S = 30.0
 _RULES = AdmissionRules()
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a command, and what clients felt of it."""
+    """The outcome of a command, and its effect on clients."""
 
     outcome: Outcome
     topics: int = 0
@@ -33,7 +33,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A bundle that found a new broker without a command. Times in seconds of virtual time."""
+    """A bundle that was placed on a new broker without a command. Times in seconds of virtual time."""
 
     bundle: str
     source: str
@@ -45,9 +45,9 @@ class Placed:
 
 
 class ExecutorModel:
-    """Changes which broker serves what, and knows nothing of the rounds. Refuses what `strategies.admission` refuses.
+    """Changes the owners of bundles. Independent of rounds. Refuses the commands that `strategies.admission` refuses.
 
-    `returns`: a bundle that is unloaded without a destination may be placed where it was. `policies`: of the cluster.
+    `returns`: a bundle that is unloaded without a destination may return to its source. `policies`: of the cluster.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ExecutorModel:
         self._numbers = {name: number for number, name in enumerate(world.fleet.names)}
 
     def carry_out(self, commands: Sequence[Command], now_s: float) -> list[Done]:
-        """One after the other."""
+        """Applies commands in sequence."""
         clock, done = now_s + REACTION_S, []
         for number, command in enumerate(commands):
             one, clock = self._one(command, clock, number)
@@ -66,7 +66,7 @@ class ExecutorModel:
         return done
 
     def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[Placed]:
-        """Brokers go away, all at once; their bundles are looked up and placed one after the other."""
+        """Removes brokers at the same time; clients look up their bundles, and the leader places these in sequence."""
         world = self._world
         gone = [self._numbers[name] for name in brokers]
         world.present[gone] = False
@@ -78,17 +78,17 @@ class ExecutorModel:
         return [self._placed(row, source, where, now_s, wait) for (row, source), where in zip(rows, chosen, strict=True)]
 
     def join(self, brokers: Sequence[str]) -> None:
-        """Brokers appear, without bundles."""
+        """Adds brokers without bundles."""
         self._world.present[[self._numbers[name] for name in brokers]] = True
 
     def traffic_of(self, bundle: str) -> float:
-        """Bytes/s in + out that a bundle carries; NaN for one that does not exist."""
+        """Bytes/s in + out of a bundle; NaN if it does not exist."""
         row = self._row(bundle)
         return float("nan") if row < 0 else self._size(row)[0]
 
     def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> Placed:
         blip = wait_s + self._world.chance.reconnect_s()
-        where = NOBODY if destination is None else self._numbers[destination]
+        where = NO_BROKER if destination is None else self._numbers[destination]
         traffic, topics = self._size(row)
         self._world.move(row, where, now_s, now_s + blip)
         return Placed(self._world.names[row], source, destination, now_s, traffic, topics, blip)
@@ -119,7 +119,7 @@ class ExecutorModel:
         took = self._world.chance.took_s(number)
         owner = command.source
         if parsed is None or not parsed[1].can_split:
-            return self._failed(command, "failed", "the bundle cannot be cut", owner, clock), clock
+            return self._failed(command, "failed", "the bundle cannot be split", owner, clock), clock
         range_ = parsed[1]
         self._world.split(row, (range_.lower + range_.upper) // 2)
         return Done(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
@@ -132,15 +132,15 @@ class ExecutorModel:
         return [name for name, number in self._numbers.items() if self._world.present[number]]
 
     def _ms(self, at_s: float) -> int:
-        """Whole ms stay what they are, however often seconds were added."""
+        """Virtual time in whole ms, without the rounding errors of added seconds."""
         return self._start_ms + int(at_s * 1000 + 1e-6)
 
     def _served(self, wanted: int | None = None) -> dict[str, Counter[str]]:
-        """Broker → namespace → bundles of it, but the wanted one; nothing where no placement asks for it."""
+        """Broker → namespace → number of bundles, without the `wanted` one; empty counters unless the placement needs them."""
         found: dict[str, Counter[str]] = {name: Counter() for name in self._numbers}
         if self._leader.counts_namespaces:
             for row, owner in enumerate(self._world.ownership.owner.tolist()):
-                if row != wanted and owner != NOBODY:
+                if row != wanted and owner != NO_BROKER:
                     found[self._world.fleet.names[owner]][namespace_of(self._world.names[row])] += 1
         return found
 
@@ -151,12 +151,12 @@ class ExecutorModel:
             return -1
 
     def _owner(self, row: int) -> str | None:
-        if row < 0 or self._world.ownership.owner[row] == NOBODY:
+        if row < 0 or self._world.ownership.owner[row] == NO_BROKER:
             return None
         return self._world.fleet.names[int(self._world.ownership.owner[row])]
 
     def _size(self, row: int) -> tuple[float, int]:
-        """Bytes/s in + out that go with a bundle, and its topics."""
+        """Bytes/s in + out of a bundle, and its number of topics."""
         return float(self._world.sampled[2, row] + self._world.sampled[3, row]), int(self._world.demand.topics[row])
 
     def _failed(self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float) -> Done:

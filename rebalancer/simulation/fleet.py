@@ -1,4 +1,4 @@
-"""The brokers of a drawn cluster as columns: capacity of their machines, what traffic costs on them, who is there."""
+"""The brokers of a drawn cluster as columns: capacity of their machines, cost of traffic, presence."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PORT = 8080
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All brokers that are ever there; float64[brokers] each. `idle`: percent of the machine; `joins_s`: when they appear.
+    """All brokers of a scenario; float64[brokers] each. `idle`: percent of the machine; `joins_s`: time at which they join.
 
     `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out. `dispatch`: the rates of their broker.conf.
-    `ceiling`: the percent of CPU at which a broker sends less than it is asked for.
+    `ceiling`: percent of CPU at which a broker sends less than its consumers request.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class Fleet:
         return np.asarray(np.maximum(cpu, np.minimum(network, 1.0)), dtype=np.float64)
 
     def figures(self, row: int, cpu_percent: float, totals: Floats, bundles: int) -> Figures:
-        """What broker `row` says about itself; `totals`: float64[4]."""
+        """The figures that broker `row` reports; `totals`: float64[4]."""
         traffic = Traffic(*totals.tolist())
         cores = float(self.cores[row])
         network, direct = float(self.network_kbit[row]), float(self.direct_limit[row])
@@ -69,7 +69,7 @@ class Fleet:
 
 
 def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
-    """The brokers of a scenario; how they differ for good from others of their kind is drawn from `stream`."""
+    """The brokers of a scenario; lasting differences between brokers of one kind are drawn from `stream`."""
     machines: list[Machine] = []
     joins: list[float] = []
     dispatch: list[BrokerRates] = []
@@ -92,7 +92,7 @@ def fleet_from(
     joins_s: Floats | None = None,
     ceiling: float = FULL,
 ) -> Fleet:
-    """One broker on each machine; `bias`: by which factor traffic costs more on it than the machine says."""
+    """One broker per machine. `bias`: factor by which traffic costs more on it than on its kind of machine."""
 
     def column(name: str, scale: float = 1.0) -> Floats:
         return np.array([getattr(machine, name) * scale for machine in machines], dtype=np.float64)
@@ -115,7 +115,7 @@ def fleet_from(
 
 
 def rate_of(rate: Rate | None) -> DispatchRate:
-    """A limit of a scenario in Pulsar's words; none is 0."""
+    """A limit of a scenario as Pulsar's DispatchRate; no limit is 0."""
     return DispatchRate() if rate is None else DispatchRate(rate.messages or 0, int((rate.mib or 0) * MIB), rate.period_s, rate.relative)
 
 

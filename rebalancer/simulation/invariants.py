@@ -1,4 +1,4 @@
-"""What must hold in every round, whatever goes wrong around it: each breach is a sentence."""
+"""Invariants of every round, under any failures; each violation is a sentence."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HOUR_MS = 3_600_000
 
 @dataclass(slots=True)
 class Invariants:
-    """Watches one cluster's events. `limits`: what rounds may move; `broken`: what was promised and did not hold, in order.
+    """Checks one cluster's events. `limits`: those that rounds must respect; `broken`: violations, in order.
 
-    `reports` = `taken` + `refused` when every report is accounted for: its figures are in the state, or it is a rejected row.
+    `reports` = `taken` + `refused` if no report is lost: its figures are in the state, or it is a rejected row.
     """
 
     mode: Mode
@@ -33,7 +33,7 @@ class Invariants:
     _moved: list[tuple[int, float]] = field(default_factory=list)
 
     def report(self, report: LoadReport, events: Iterable[Event], store: InMemoryStore) -> None:
-        """A report was folded, with these events."""
+        """Checks the events of a folded report."""
         self.reports += 1
         broker = store.get_broker(report.broker)
         if any(_is_about(event, report) for event in events):
@@ -44,7 +44,7 @@ class Invariants:
             self._unclear.append(report)
 
     def round(self, events: Sequence[Event], alive: Collection[str], now_ms: int, store: InMemoryStore) -> list[Command]:
-        """A sweep was folded, with these events; the commands that move a bundle. `alive`: brokers that are there."""
+        """Checks the events of a folded sweep and returns its commands that move a bundle. `alive`: present brokers."""
         rounds = sum(isinstance(event, Round) for event in events)
         if rounds != 1:
             self.broken.append(f"{rounds} rounds closed instead of one")
@@ -60,11 +60,11 @@ class Invariants:
         return commands
 
     def finished(self, bundle: str) -> None:
-        """Something became of the bundle's command."""
+        """Records that the bundle's command has an outcome."""
         self._active.pop(bundle, None)
 
     def _settle(self, events: Sequence[Event], store: InMemoryStore) -> None:
-        """What the engine held back at a log's beginning is clear when a round has closed."""
+        """Checks the reports that the engine held back at the start of a log: after a round they are in the state or rejected."""
         for report in self._unclear:
             broker = store.get_broker(report.broker)
             if any(_is_about(event, report) for event in events):
@@ -78,11 +78,11 @@ class Invariants:
     def _judge(self, command: Command, alive: Collection[str]) -> None:
         bundle, earlier = command.bundle, self._active.get(command.bundle)
         if earlier is not None and self.mode == "fixed":
-            self.broken.append(f"{bundle} has a command already: {earlier.id}, and now {command.id}")
+            self.broken.append(f"{bundle} has two open commands: {earlier.id} and {command.id}")
         if command.destination is not None and command.destination not in alive:
-            self.broken.append(f"{bundle} is sent to {command.destination}, which is gone")
+            self.broken.append(f"{bundle} is moved to {command.destination}, which is not present")
         if command.destination == command.source:
-            self.broken.append(f"{bundle} is sent to where it is")
+            self.broken.append(f"{bundle} is moved to its present owner")
 
     def _count(self, now_ms: int) -> None:
         self._moved = [(ts, mib) for ts, mib in self._moved if ts > now_ms - _HOUR_MS]
@@ -95,7 +95,7 @@ class Invariants:
             (sum(hour), limits.moved_mib_per_hour, "MiB/s move within the hour"),
         ):
             if 0 < limit < spent - 1e-6:
-                self.broken.append(f"{spent:g} {what}, {limit:g} may")
+                self.broken.append(f"{spent:g} {what}; the limit is {limit:g}")
 
 
 def _is_about(event: Event, report: LoadReport) -> bool:
@@ -106,7 +106,7 @@ def _is_about(event: Event, report: LoadReport) -> bool:
 
 
 def _mib(command: Command, store: InMemoryStore) -> float:
-    """What the bundle carries, by the averages the round went by."""
+    """Traffic of the bundle, by the averages that the round used."""
     packed = store.get_table(command.source)
     table = None if packed is None else unpack_history(packed).loads()
     if table is None or command.bundle not in table.names:

@@ -1,8 +1,8 @@
-"""Where Pulsar's leader puts a bundle that no broker serves.
+"""Placement of bundles without an owner by Pulsar's leader.
 
-Between rounds bundles are looked up one after the other (a broker died, or a command named no destination). `Leader` asks the placement of
-the settings, with the reports and the memory of the rounds: in parity mode no look-up counts for the next one but through the placement's
-own memory, as in Java; in fixed mode each does. `LongTermRates` goes by the traffic itself, for loops whose rounds are held elsewhere.
+Between rounds, clients look up bundles in sequence (a broker died, or a command named no destination). `Leader` calls the placement of the
+settings, with the reports and the memory of the rounds. In parity mode a look-up affects later ones only through the placement's own
+memory, as in Java; in fixed mode the placed bundle counts too. `LongTermRates` uses the traffic itself, for loops with another decider.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.store import BrokerState, InMemoryStore
 
-#: What Pulsar places by unless it is set (`loadBalancerLoadPlacementStrategy` of 4.2).
+#: Pulsar's default placement (`loadBalancerLoadPlacementStrategy` of 4.2).
 _PULSARS_OWN = "least_long_term_rate"
-#: Pulsar's long-term averages are over at most this many samples.
+#: Maximum number of samples in Pulsar's long-term averages.
 LONG_TERM_SAMPLES = 1000
 NO_POLICIES = PoliciesView()
-#: Broker → namespace → bundles of it.
+#: Broker → namespace → number of its bundles.
 Served = Mapping[str, Mapping[str, int]]
 _NOTHING: Served = MappingProxyType({})
 
 
 class Placing(Protocol):
-    """Names a broker for bundles that have none."""
+    """Chooses brokers for bundles without an owner."""
 
     @property
     def counts_namespaces(self) -> bool:
-        """Whether it needs `served`."""
+        """Whether `places` needs `served`."""
 
     def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
-        """A broker for each (bundle, broker it was on), one after the other; None where no broker can be named.
+        """A broker for each (bundle, previous broker), in sequence; None if there is no candidate.
 
-        `served` leaves out the bundles that are wanted.
+        `served` does not count the bundles in `wanted`.
         """
 
 
 class Leader:
-    """Places bundles; reads and writes the same memory as the rounds do. Of all filters it knows isolation and anti-affinity."""
+    """Places bundles with the rounds' settings and memory. Applies only the filters for isolation and anti-affinity."""
 
     def __init__(self, settings: EngineSettings, cluster: str, store: InMemoryStore, policies: PoliciesView = NO_POLICIES) -> None:
         name, placing = placement_of(settings)
@@ -65,11 +65,11 @@ class Leader:
 
     @property
     def counts_namespaces(self) -> bool:
-        """Only anti-affinity groups count them."""
+        """Whether there are anti-affinity groups, which need the counts."""
         return bool(self._policies.groups)
 
     def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
-        """As `Placing`."""
+        """See `Placing.places`."""
         counted = {broker: Counter(served.get(broker, {})) for broker in candidates}
         known = sorted(self._store.brokers(), key=lambda state: state.order)
         ledger = Ledger([_load(state, self._store) for state in known], self._settings.weights)
@@ -92,7 +92,7 @@ class Leader:
         return chosen
 
     def _allowed(self, namespace: str, candidates: list[str], served: Mapping[str, Counts]) -> tuple[str, ...]:
-        """Those that isolation allows, and of them those with the least of the namespace's anti-affinity group."""
+        """Candidates that isolation allows; of these, the ones with the fewest members of the namespace's anti-affinity group."""
         allowed = remaining(candidates, isolated(self._policies, namespace, candidates, non_persistent=False))
         members = group_members(self._policies.groups, namespace)
         if not members:
@@ -111,7 +111,7 @@ class Leader:
 
 
 class LongTermRates:
-    """The broker with the lowest long-term message rate; among equals the first. Knows of every earlier move."""
+    """Chooses the broker with the lowest long-term message rate, the first among equals. Counts all earlier moves."""
 
     counts_namespaces = False
 
@@ -119,14 +119,14 @@ class LongTermRates:
         self._world, self._samples, self._rate = world, 0, np.zeros(0)
 
     def learn(self) -> None:
-        """One more sample was measured."""
+        """Adds the newest sample to the averages."""
         now = self._world.sampled[0] + self._world.sampled[1]
         self._samples = min(self._samples + 1, LONG_TERM_SAMPLES)
         before = np.append(self._rate, np.zeros(len(now) - len(self._rate)))
         self._rate = ((self._samples - 1) * before + now) / self._samples
 
     def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
-        """As `Placing`."""
+        """See `Placing.places`."""
         return [min(candidates, key=self._of_broker, default=None)] * len(wanted)
 
     def _of_broker(self, broker: str) -> float:

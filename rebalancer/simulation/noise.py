@@ -1,6 +1,6 @@
-"""What is left to chance while a cluster runs: how measured figures wander around the truth, and how long a move takes.
+"""Random values of a running cluster: the noise of measured figures, and the duration of moves.
 
-Raw PCG64 bits, because numpy keeps those for ever; normal figures are sums of four uniform ones, because these need no logarithm.
+Uses raw PCG64 bits, which are the same in all numpy versions. A normal value is the sum of four uniform ones, which needs no logarithm.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.scenarios.schema import Noise
 from strategies.bundles.bundle_loads import Floats
 
-#: A transfer took 150–175 ms on a small real cluster; here between these bounds.
+#: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.
 TOOK_S = (0.12, 0.24)
-#: How long a bundle's clients need until they are served again, beside the transfer itself: they back off, look up and connect.
+#: Time from the transfer until a bundle's clients are served again: they back off, look up and connect.
 RECONNECT_S = (0.3, 2.0)
-#: Four uniform figures have a variance of 4/12.
+#: The sum of four uniform values has a variance of 4/12.
 _FOUR = sqrt(3.0)
 
 
 class Stream:
-    """A stream of random figures that depends on its seeds only."""
+    """A stream of random values that depends on its seeds only."""
 
     def __init__(self, *seeds: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence(seeds))
@@ -34,25 +34,25 @@ class Stream:
         return np.asarray((self._bits.random_raw(size) >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
     def normal(self, size: int) -> Floats:
-        """float64[size] with mean 0 and standard deviation 1, never beyond ± 3.5."""
+        """float64[size] with mean 0 and standard deviation 1, within ± 3.5."""
         four = self.uniform(4 * size).reshape(4, size)
         return np.asarray((four[0] + four[1] + four[2] + four[3] - 2.0) * _FOUR, dtype=np.float64)
 
     def between(self, drawn: float | tuple[float, float]) -> float:
-        """The figure itself, or one between the two."""
+        """The given value, or a random one between the two."""
         if not isinstance(drawn, tuple):
             return float(drawn)
         return float(drawn[0] + (drawn[1] - drawn[0]) * self.uniform(1)[0])
 
     def whole(self, drawn: int | tuple[int, int]) -> int:
-        """The number itself, or one between the two, both included."""
+        """The given integer, or a random one between the two, inclusive."""
         if not isinstance(drawn, tuple):
             return drawn
         return drawn[0] + int((drawn[1] - drawn[0] + 1) * self.uniform(1)[0])
 
 
 class Wander:
-    """Figures that forget where they were: every step keeps 1 − 1/`memory` of the last and adds chance; standard deviation `amount`."""
+    """Values that drift and return to 0: each step keeps 1 − 1/`memory` of the last value and adds noise; standard deviation `amount`."""
 
     def __init__(self, stream: Stream, size: int, amount: float, memory: float) -> None:
         self._stream, self._amount = stream, amount
@@ -61,39 +61,39 @@ class Wander:
         self.now = stream.normal(size) * amount if amount else np.zeros(size)
 
     def step(self) -> None:
-        """One sample later."""
+        """Advances all values by one sample."""
         if self._amount:
             self.now = self._kept * self.now + self._added * self._amount * self._stream.normal(len(self.now))
 
     def grow(self, rows: int) -> None:
-        """More figures, which begin at 0."""
+        """Adds values that start at 0."""
         self.now = np.concatenate([self.now, np.zeros(rows)])
 
 
 class Chance(Protocol):
-    """Whatever draws for a running cluster; asked in the order of the samples."""
+    """Draws the random values of a running cluster; called in the order of the samples."""
 
     def traffic(self, bundles: int) -> Floats:
-        """float64[bundles]: by which factors the traffic of one more sample differs from what clients want."""
+        """float64[bundles]: factors by which the traffic of the next sample differs from the demand."""
 
     def reported(self, traffic: Floats) -> Floats:
-        """Traffic in the resolution of the reports."""
+        """Traffic rounded to the resolution of the reports."""
 
     def cpu(self, busy: Floats) -> Floats:
-        """float64[brokers], percent: what brokers measure that are this `busy`."""
+        """float64[brokers], percent: the measured CPU of brokers whose true CPU is `busy`."""
 
     def took_s(self, number: int) -> float:
-        """How long a broker takes for command `number` of a round."""
+        """Time that a broker needs for command `number` of a round."""
 
     def reconnect_s(self) -> float:
-        """How long a bundle's clients look for its new broker."""
+        """Time until a bundle's clients have found its new broker."""
 
     def split(self) -> None:
-        """There is one more bundle."""
+        """Adds a bundle."""
 
 
 class Drifting:
-    """The noise of a scenario: figures drift for minutes, single samples are off, CPU has spikes. `clients`: draws what moves take."""
+    """The noise of a scenario: figures drift for minutes, single samples deviate, CPU has spikes. `clients`: stream of move durations."""
 
     def __init__(self, noise: Noise, bundles: int, brokers: int, samples: Stream, clients: Stream) -> None:
         self._noise, self._samples, self._clients = noise, samples, clients
@@ -130,9 +130,9 @@ class Drifting:
 
 @dataclass(slots=True)
 class Wobble:
-    """Every sample is off by a factor of its own, at most 1 ± `traffic_part` and 1 ± `cpu_part`; clients follow a bundle at once.
+    """Each sample deviates by its own factor, within 1 ± `traffic_part` and 1 ± `cpu_part`; clients find a moved bundle at once.
 
-    A draw depends on the seed and the sample only, not on what was drawn before.
+    A draw depends only on the seed and the sample, not on earlier draws.
     """
 
     seed: int = 1
@@ -157,7 +157,7 @@ class Wobble:
         return 0.0
 
     def split(self) -> None:
-        """Draws know of no bundle."""
+        """Does nothing: draws do not depend on the number of bundles."""
 
     def _factors(self, size: int, part: float, purpose: int) -> Floats:
         return 1.0 + part * (2.0 * Stream(self.seed, purpose, self._sample).uniform(size) - 1.0)

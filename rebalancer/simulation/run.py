@@ -1,4 +1,4 @@
-"""One run of a scenario: brokers report, the engine's rounds decide, the executor model carries out, the next reports show it."""
+"""One run of a scenario: brokers report, the engine decides, the executor model applies, and the next reports show the effect."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
 _ANSWER_MS = 100
-_LIMITED = "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages had not been read at the end."
+_LIMITED = "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages were unread at the end."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run to be made. `reached`: whether a round leaves the strategy nothing to do; `label`: its name in tables."""
+    """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its name in tables."""
 
     named: Named
     seed: int
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The whole truth at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles] without noise; who is there."""
+    """The true state at the end of a round: `owner`: int64[bundles]; `traffic`: float64[4, bundles] without noise; present brokers."""
 
     round: int
     owner: Ints
@@ -57,9 +57,9 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What came of a task. `snapshots`: the rounds in which something moved or happened, and the first and the last of all.
+    """The result of a task. `snapshots`: the first and last round, and all rounds with moves or events.
 
-    `backlog`: messages that were not read at the end.
+    `backlog`: unread messages at the end.
     """
 
     scenario: Scenario
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def truth(self) -> Truth:
-        """Sizes of bundles at the end, in percent of the first broker, and what brokers can carry."""
+        """Sizes of bundles at the end, in percent of the first broker, and the brokers' capacity."""
         fleet, traffic = self.world.fleet, self.snapshots[-1].traffic
         rows = [fleet.names.index(name) for name in self.timeline.brokers]
         sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (traffic[2] + traffic[3]) * fleet.per_byte[0]
@@ -88,7 +88,7 @@ class Run:
 
 
 def run(task: Task) -> Run:
-    """Runs a scenario from its first to its last minute. Deterministic: nothing but the task matters."""
+    """Runs a scenario from its first to its last minute. Deterministic: the result depends on the task only."""
     return _Running(task).to_the_end()
 
 
@@ -117,7 +117,7 @@ class _Running:
             seed=task.seed,
             interval_ms=PERIOD_MS,
             settings=task.shown or {},
-            notes=("A modelled cluster: its parameters are guesses where nobody published them (docs/SIMULATION.md).",),
+            notes=("A modelled cluster: parameters that are not published are guesses (docs/SIMULATION.md).",),
         )
         self._due = _due(self._scenario)
         self._loads: list[tuple[float, Happening]] = []
@@ -146,9 +146,9 @@ class _Running:
         return Run(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
 
     def _records(self, now_s: float) -> list[TelemetryRecord]:
-        """What arrives in a round, in order."""
+        """Records that arrive in a round, in order."""
         now_ms = START_MS + int(now_s * 1000)
-        # Hundreds of moves one after the other take longer than a round; an outcome is published when its move is done.
+        # A sequence of hundreds of moves takes longer than a round; an outcome is published when its move is done.
         done = sorted((one.outcome for one in self._pending if one.outcome.ts <= now_ms), key=lambda outcome: outcome.ts)
         self._pending = [one for one in self._pending if one.outcome.ts > now_ms]
         policies = [Policies(self._cluster, now_ms, self._policies)] if now_s == 0 and self._policies is not None else []
@@ -168,7 +168,7 @@ class _Running:
         self._tracer.round(answer.round, answer.commands, self._task.reached(answer.round), measured, traffic)
 
     def _happen(self, now_s: float) -> list[Placed]:
-        """Everything that is due by now, in order of time."""
+        """Applies all happenings that are due, in order of time."""
         placed: list[Placed] = []
         while self._due and self._due[0].minute * 60.0 <= now_s:
             placed += self._one(self._due.pop(0))
@@ -200,7 +200,7 @@ class _Running:
                 return self._executor.leave(brokers, at_s, killed)
 
     def _id(self, name: str) -> str:
-        """The broker that the scenario calls `name`."""
+        """The broker with this name in the scenario."""
         return self._world.fleet.names[self._scenario.broker_names.index(name)]
 
     def _member(self, brokers: Iterable[str], at_s: float, change: str, why: str) -> None:
@@ -216,7 +216,7 @@ class _Running:
             destination=one.destination,
             kind="placed",
             code="broker-left",
-            reason=f"{one.source} went away; the leader placed the bundle when its clients looked it up",
+            reason=f"{one.source} left; the leader placed the bundle when its clients looked it up",
             traffic=one.traffic,
             topics=one.topics,
             blip_ms=int(one.blip_s * 1000),
@@ -224,7 +224,7 @@ class _Running:
 
 
 def _due(scenario: Scenario) -> list[Happening]:
-    """Everything that will happen, in order of time; brokers that join later among it."""
+    """All happenings in order of time, including brokers that join later."""
     groups = zip(scenario.brokers, scenario.names_of_groups, strict=True)
     joins = [Happening(minute=group.joins, kind="join", brokers=names) for group, names in groups if group.joins]
     return sorted([*joins, *scenario.happenings], key=lambda one: one.minute)

@@ -1,7 +1,7 @@
-"""Records of a modelled cluster as a collector publishes them; a load report is the JSON a Pulsar 4.2 broker answers with.
+"""Records of a modelled cluster as a collector publishes them. A load report is the JSON of a Pulsar 4.2 broker's response.
 
-The field order is that of `GET /admin/v2/broker-stats/load-report`. Both forms carry the same figures, so a loop without JSON decides
-the same.
+The field order is that of `GET /admin/v2/broker-stats/load-report`. JSON carries the same figures as the records in memory, so a
+loop without JSON makes the same decisions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strategies.usage import unweighted_usage
 
 MANAGER = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 VERSION = "4.2.4"
-#: Bytes that stay in the broker's cache per message/s, roughly as in recordings of real brokers.
+#: Bytes in the broker's cache per message/s, about as in recordings of real brokers.
 CACHE_SECONDS = 2.0
 
 

@@ -1,4 +1,4 @@
-"""Writes down a run round by round, as it goes, and returns its timeline."""
+"""Records a run round by round and returns its timeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strategies.model import Command, Outcome, Round, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known of one broker in one round beside its usage; NaN = not known."""
+    """Figures of one broker in one round in addition to its usage; NaN = unknown."""
 
     msg_rate: float = float("nan")
     msg_throughput: float = float("nan")
@@ -26,7 +26,7 @@ _UNKNOWN = Measured()
 
 @dataclass(slots=True)
 class Tracer:
-    """A timeline in the making. Rounds come in order; an outcome comes after the round that gave its command."""
+    """Builds a timeline. Rounds are added in order, an outcome after the round of its command."""
 
     title: str
     kind: Kind
@@ -55,7 +55,7 @@ class Tracer:
         measured: Mapping[str, Measured] | None = None,
         traffic: Mapping[str, float] | None = None,
     ) -> None:
-        """One round and its commands. `measured`: by broker; `traffic`: bytes/s in + out by bundle that is to move."""
+        """Adds a round and its commands. `measured`: by broker; `traffic`: bytes/s in + out of each bundle that a command moves."""
         self._cluster = record.cluster
         self._note_members(record)
         known = measured or {}
@@ -71,7 +71,7 @@ class Tracer:
                 self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
 
     def block(self, cluster: str, times_ms: Ints, brokers: Sequence[str], figures: Sequence[Floats], reached: Sequence[bool]) -> None:
-        """Rounds in a row without a move. `figures`: usage, msg_rate, msg_throughput and lasting, float64[rounds, brokers] each."""
+        """Adds consecutive rounds without a move. `figures`: usage, msg_rate, msg_throughput and lasting, float64[rounds, brokers] each."""
         self._cluster = cluster
         columns = np.array([self._columns.setdefault(broker, len(self._columns)) for broker in brokers], dtype=np.int64)
         cells = np.stack(figures, axis=-1)
@@ -81,7 +81,7 @@ class Tracer:
         self._present = frozenset(brokers)
 
     def outcome(self, outcome: Outcome, topics: int = 0, blip_ms: int = 0) -> None:
-        """What became of a command; of one that is not known here, nothing."""
+        """Adds the outcome of a command; ignores outcomes of unknown commands."""
         index = self._by_command.get(outcome.command_id)
         if index is not None:
             move = self._moves[index]
@@ -89,17 +89,17 @@ class Tracer:
             self._moves[index] = replace(move, outcome=outcome.status, destination=went, topics=topics, blip_ms=blip_ms)
 
     def add(self, move: Move) -> None:
-        """A move that no round commanded."""
+        """Adds a move without a command."""
         self._moves.append(move)
 
     def member(self, change: Membership) -> None:
-        """A broker that came or went for a known reason; `round` notes the others by itself."""
+        """Adds a broker that joined or left for a known reason; `round` adds all others."""
         self._memberships.append(change)
         name = frozenset([change.broker])
         self._present = self._present | name if change.change == "joined" else self._present - name
 
     def timeline(self, bundles: int = 0) -> Timeline:
-        """The run so far."""
+        """The timeline of all rounds added so far."""
         cells = np.full((4, len(self._rows), len(self._columns)), np.nan)
         for row, (columns, figures) in enumerate(self._rows):
             cells[:, row, columns] = figures.T
@@ -128,7 +128,8 @@ class Tracer:
         )
 
     def _note_members(self, record: Round) -> None:
-        """Those of the first round were there before; a silent one counts as there until it is forgotten."""
+        """Adds brokers that joined or left since the last round. Those of the first round were present before; a silent one stays present
+        until the engine forgets it."""
         there = frozenset([*record.usage, *record.stale])
         if self._times:
             came = sorted(there - self._present)

@@ -1,6 +1,6 @@
-"""How traffic changes over time: the mean factor of any stretch of time, exactly, for every kind of wave.
+"""Changes of traffic over time: the exact mean factor of any time range, for each kind of wave.
 
-Only + − × ÷ and floor are used, so the figures are the same on every machine: the daily wave is made of parabolas, not of a sine.
+Uses + − × ÷ and floor only, so results are the same on every machine: the daily wave consists of parabolas, not of a sine.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from rebalancer.simulation.scenarios.schema import Daily, OnOff, Steps, Trace, W
 from strategies.bundles.bundle_loads import Floats
 
 DAY_S = 86_400.0
-#: Seconds since the start → the factor summed up from the start until then, both float64[n].
+#: Seconds since the start → integral of the factor from the start to that time, both float64[n].
 Summed = Callable[[Floats], Floats]
 
 
 def mean_between(summed: Summed, begin_s: Floats, end_s: Floats) -> Floats:
-    """float64[n]: the mean factor from `begin_s` to `end_s`, which must be later. Before the start everything is as at the start."""
+    """float64[n]: the mean factor from `begin_s` to `end_s`, which must be later. Before the start, the factor is that of the start."""
     return (summed(end_s) - summed(begin_s)) / (end_s - begin_s)
 
 
 def summed_of(wave: Wave | None, chance: float) -> Summed:
-    """The running sum of a wave; `chance` (0–1) decides what a scenario leaves open."""
+    """The integral of a wave; `chance` (0–1) decides values that a scenario does not fix."""
     match wave:
         case None:
             return _steady
@@ -44,7 +44,7 @@ def _steady(at_s: Floats) -> Floats:
 
 
 def _steps(wave: Steps) -> Summed:
-    """Straight lines between the minutes at which the factor changes."""
+    """The integral of steps: linear between the minutes at which the factor changes."""
     begin = [0.0, *(minute * 60.0 for minute, _ in sorted(wave.at))]
     factors = [1.0, *(factor for _, factor in sorted(wave.at))]
     sums = np.concatenate([[0.0], np.cumsum(np.diff(begin) * np.array(factors[:-1]))])
@@ -69,12 +69,12 @@ def _on_until(at_s: Floats, on_s: float, length_s: float) -> Floats:
 
 
 def _daily(at_s: Floats, wave: Daily, shift_s: float) -> Floats:
-    """A day is two parabolas: up and down around the peak, down and up around the night."""
+    """The integral of a daily wave of two parabolas: one around the peak, one around the low."""
     return at_s + wave.amplitude * (_arches(at_s - shift_s + DAY_S / 4) - _arches(np.array(DAY_S / 4 - shift_s)))
 
 
 def _arches(at_s: Floats) -> Floats:
-    """The running sum of 1 − (2x − 1)² on the first half of a day and its mirror image on the second, over whole days 0."""
+    """The integral of 1 − (2x − 1)² on the first half of a day and of its mirror image on the second; 0 over whole days."""
     part = at_s / DAY_S
     part = part - np.floor(part)
     half = np.where(part < 0.5, part, 1.0 - part) * 2.0
@@ -98,7 +98,7 @@ def _repeated(at_s: Floats, sums: Floats, factors: Floats, interval_s: float) ->
 
 
 def without_transients(wave: Wave | None) -> Wave | None:
-    """The wave without its single minutes: what goes on and off is on in part."""
+    """The wave without its short-term changes: an on-off wave is replaced by its mean."""
     if isinstance(wave, OnOff):
         share = wave.on_s / (wave.on_s + wave.off_s)
         return Steps(kind="steps", at=((wave.begins, share),))

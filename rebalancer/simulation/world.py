@@ -1,4 +1,4 @@
-"""A modelled cluster while it runs: what its brokers measure in their statistics periods, and what is done to it."""
+"""A running modelled cluster: the measurements of its brokers per statistics period, and changes of its bundles."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rebalancer.simulation.demand import Demand, Part
 from rebalancer.simulation.dispatching import Dispatching, Presence
 from rebalancer.simulation.fleet import FULL, Fleet
 from rebalancer.simulation.noise import Chance
-from rebalancer.simulation.ownership import NOBODY, Ownership
+from rebalancer.simulation.ownership import NO_BROKER, Ownership
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import parse_bundle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A cluster before its first minute. `names`: of its bundles, one a row; `present`: bool[brokers].
+    """A cluster before its first minute. `names`: of its bundles, one per row; `present`: bool[brokers].
 
-    `lag_s`: float64[brokers], brokers do not measure at the same moment: how long before a round each of them did. None: all measure with
-    the round, and a move shows in whole in the next figures. `catch_up`: how many times faster than usual consumers read a backlog.
+    `lag_s`: float64[brokers], time between a broker's measurement and the round. None: all brokers measure at the round, and the next
+    figures show the whole effect of a move. `catch_up`: factor by which consumers read a backlog faster than usual.
     """
 
     names: Sequence[str]
@@ -36,10 +36,10 @@ class Layout:
 
 
 class World:
-    """Brokers, bundles and their traffic at one instant of virtual time.
+    """Brokers, bundles and their traffic at one point of virtual time.
 
-    `present`: bool[brokers]. What was measured last: `sampled` float64[4, bundles], `totals` float64[4, brokers], `cpu` (percent)
-    float64[brokers], `listed` int64[bundles] (whose report names the bundle).
+    `present`: bool[brokers]. Last measurement: `sampled` float64[4, bundles], `totals` float64[4, brokers], `cpu` (percent)
+    float64[brokers], `listed` int64[bundles] (broker whose report lists the bundle).
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -53,11 +53,11 @@ class World:
         self.backlog, self.foreign = np.zeros(bundles), np.zeros(brokers)
         self.sampled, self.totals = np.zeros((4, bundles)), np.zeros((4, brokers))
         self.cpu = np.zeros(brokers)
-        self.listed: Ints = np.full(bundles, NOBODY)
+        self.listed: Ints = np.full(bundles, NO_BROKER)
         self._measured_s = -PERIOD_S
 
     def measure(self, now_s: float) -> None:
-        """One more statistics period of every broker, each ending a little before `now_s`."""
+        """Measures the next statistics period of each broker, which ends shortly before `now_s`."""
         self._measured_s = now_s
         end = now_s - self.lag_s
         begin = end - PERIOD_S
@@ -81,7 +81,7 @@ class World:
         self.totals = self._summed(self.listed, self.sampled)
 
     def lasting(self, now_s: float) -> tuple[Floats, Floats]:
-        """Usage (fraction, float64[brokers]) and traffic (float64[4, bundles]) without noise, transients and what a move leaves behind."""
+        """Usage (fraction, float64[brokers]) and traffic (float64[4, bundles]) without noise, transients and after-effects of moves."""
         now = np.full(len(self.present), now_s)
         traffic = self.demand.between(now - PERIOD_S, now, np.maximum(self.ownership.owner, 0), lasting=True)[:4]
         if self.dispatching is not None:
@@ -90,17 +90,17 @@ class World:
         return np.where(self.present, usage, np.nan), traffic
 
     def rows_of(self, broker: int) -> Ints:
-        """Rows of the bundles a broker serves."""
+        """Rows of the bundles that a broker owns."""
         return np.flatnonzero(self.ownership.owner == broker)
 
     def move(self, row: int, destination: int, down_s: float, up_s: float) -> None:
-        """A bundle leaves its broker at `down_s` and is served again, by `destination`, from `up_s` on."""
+        """Moves a bundle: it leaves its owner at `down_s`, and `destination` serves it from `up_s` on."""
         if self._at_once:
             down_s = up_s = self._measured_s
         self.ownership.move(row, destination, down_s, up_s)
 
     def split(self, row: int, middle: int) -> tuple[str, str]:
-        """A bundle becomes two on the same broker, cut at the hash `middle`; the names of both. KeyError for one that cannot be cut."""
+        """Splits a bundle at the hash `middle` into two on the same broker; returns their names. KeyError if it cannot be split."""
         parsed = parse_bundle(self.names[row])
         if parsed is None or not parsed[1].inside(middle):
             raise KeyError(self.names[row])
@@ -117,7 +117,7 @@ class World:
         return self.names[row], self.names[-1]
 
     def _catch_up(self, wanted: Floats) -> None:
-        """Consumers that are there read what was left, within limits; what is owed and not read stays."""
+        """Lets connected consumers read the backlog, within limits; the rest stays."""
         read, owed = wanted[1], wanted[4]
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.where(read > 0, self.backlog / PERIOD_S / read, 0.0)
@@ -129,14 +129,14 @@ class World:
     def _dispatched(
         self, limits: Dispatching, wanted: Floats, parts: Sequence[Part], factors: Floats, there: Presence
     ) -> tuple[Floats, Floats]:
-        """What is wanted of the owner and of the broker before, as far as dispatch limits let it out."""
+        """The demand on the owner and on the previous broker, as far as dispatch limits allow it."""
         mine, theirs = limits.serve(parts, factors, self._catch_up_times, there)
         earlier = wanted.copy()
         wanted[[1, 3]], earlier[[1, 3]] = mine, theirs
         return wanted, earlier
 
     def _kept_by_ceiling(self, wanted: Floats, earlier: Floats, now: Floats, was: Floats) -> Floats:
-        """float64[bundles]: the part that goes out, less than 1 on a broker at its ceiling; CPU and backlog are set on the way."""
+        """float64[bundles]: the part that is sent, less than 1 on a broker at its ceiling. Sets CPU and backlog as well."""
         carried = self._summed(self.ownership.owner, wanted[:4] * now) + self._summed(self.ownership.before, earlier[:4] * was)
         room = np.maximum(self.fleet.ceiling - self.foreign, 1.0)
         demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])
@@ -154,6 +154,6 @@ class World:
         return np.asarray(kept, dtype=np.float64)
 
     def _summed(self, owner: Ints, traffic: Floats) -> Floats:
-        """float64[4, brokers]: the sums over the bundles of each, in the order in which it lists them."""
-        rows = self.ownership.order[owner[self.ownership.order] != NOBODY]
+        """float64[4, brokers]: sums over each broker's bundles, in the order in which it lists them."""
+        rows = self.ownership.order[owner[self.ownership.order] != NO_BROKER]
         return np.stack([np.bincount(owner[rows], column[rows], minlength=len(self.present)) for column in traffic])

@@ -1,7 +1,7 @@
 """Short and long term averages of bundles (Pulsar: TimeAverageMessageData, BundleData), as one table per broker.
 
-One sample a round: the newest figures of the round that is open are kept beside the averages and enter them only when figures of a later
-round arrive, so that polling more often changes nothing. A bundle that moves takes its averages along as a row (see `engine`).
+Each round adds one sample. The newest figures of the open round are kept beside the averages and enter them only when figures of a later
+round arrive, so more frequent polling changes nothing. The averages of a bundle that moves go with it as a row (see `engine`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Row = tuple[float, ...]
 
 
 def advance(average: Floats, samples: Ints, cap: int | Ints, sample: Floats) -> tuple[Floats, Ints]:
-    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4]; more dimensions before the last are fine.
+    """Averages float64[n, 4] and sample counts int64[n] after one more sample float64[n, 4]; arrays may have more leading dimensions.
 
-    Plain mean up to `cap` samples, then an EMA of weight 1/cap; the operations and their order are those of
-    TimeAverageMessageData.update, so that doubles come out bit for bit.
+    Plain mean up to `cap` samples, then an EMA of weight 1/cap. Operations and their order are those of TimeAverageMessageData.update, so
+    the results are bit-identical.
     """
     counts = np.minimum(samples + 1, cap)
     weights = counts.astype(np.float64)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):  # absurd traffic is averaged as Java does it, without a word
+    with np.errstate(over="ignore", invalid="ignore"):  # absurd traffic is averaged as in Java, without warnings
         return ((weights - 1.0) * average + sample) / weights, counts
 
 
@@ -49,7 +49,7 @@ class BundleHistory:
     sampled_round: int
 
     def loads(self) -> BundleLoads:
-        """The table strategies see: averages with the newest figures as their last sample."""
+        """The table that strategies use: averages with the newest figures as their last sample."""
         rows = self._advanced()
         return BundleLoads(
             names=self.newest.names,
@@ -63,7 +63,7 @@ class BundleHistory:
         )
 
     def summary(self) -> TableSummary:
-        """Sums and maxima of what `loads` gives, to the bit."""
+        """Sums and maxima of `loads`, bit-identical to computing them from it."""
         newest = self.newest
         if not newest.names:
             return TableSummary()
@@ -75,7 +75,7 @@ class BundleHistory:
         return TableSummary(rate_in, rate_out, topics, most_topics, int(np.maximum.reduce(newest.sessions)), rate, throughput)
 
     def after(self, newest: BundleStats, round_: int) -> BundleHistory:
-        """The table after a report of `round_`: the same round replaces the newest figures, a later one makes them history."""
+        """The table after a report of `round_`: replaces newest figures of the same round; those of an earlier one enter the averages."""
         base = self.base if round_ == self.sampled_round else self._advanced()
         if newest.names == self.newest.names:
             return BundleHistory(newest, base, round_)
@@ -85,7 +85,7 @@ class BundleHistory:
         return BundleHistory(newest, aligned, round_)
 
     def departing(self, remaining: BundleStats | None) -> dict[str, Row]:
-        """Averages (newest figures included) of the bundles that `remaining` no longer lists; of all if it is None."""
+        """Averages, newest figures included, of the bundles that `remaining` does not list; of all bundles if it is None."""
         stay = set() if remaining is None else set(remaining.names)
         leaving = [i for i, name in enumerate(self.newest.names) if name not in stay]
         if not leaving:
@@ -94,7 +94,7 @@ class BundleHistory:
         return {self.newest.names[i]: tuple(rows[i].tolist()) for i in leaving}
 
     def adopt(self, rows: Mapping[str, Row]) -> BundleHistory:
-        """The table with averages that arrived later than their bundles; samples taken here meanwhile are added to them."""
+        """The table with averages that arrive later than their bundles; samples taken since the bundles arrived are added to them."""
         base = self.base.copy()
         for i, name in enumerate(self.newest.names):
             if name in rows:
@@ -109,7 +109,7 @@ class BundleHistory:
         return _HEAD.pack(_VERSION, self.sampled_round, len(names)) + names + b"".join(array.tobytes() for array in arrays)
 
     def _advanced(self) -> Floats:
-        """`base` after the newest figures, short and long averages in one go; column by column, which is quicker than in rows of four."""
+        """`base` plus the newest figures, short and long averages in one pass; column by column, which is faster than in rows of four."""
         base, traffic = np.asfortranarray(self.base), np.asfortranarray(self.newest.traffic)
         averages, samples = base[:, 0:8].reshape(-1, 2, 4), base[:, 8:10].astype(np.int64)
         averages, samples = advance(averages, samples, _CAPS, traffic[:, None, :])
@@ -122,7 +122,7 @@ def first_history(newest: BundleStats, round_: int) -> BundleHistory:
 
 
 def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory:
-    """Inverse of `BundleHistory.pack`; quicker when the names are the `expected` ones. Raises StateVersionError for another format."""
+    """Inverse of `BundleHistory.pack`; faster when the names are those in `expected`. Raises StateVersionError for another format."""
     version, round_, length = _HEAD.unpack_from(data, 0)
     if version != _VERSION:
         raise StateVersionError(f"bundle tables of format {version} cannot be read: start with a new checkpoint folder")
@@ -137,10 +137,10 @@ def unpack_history(data: bytes, expected: tuple[str, ...] = ()) -> BundleHistory
 
 
 def bundles_of(data: bytes, namespace: str) -> int:
-    """How many bundles of a packed table belong to a namespace; mostly none, which is found without looking at single names."""
+    """Number of bundles of a packed table in a namespace. Usually none, which a search of the bytes finds without reading single names."""
     length = _HEAD.unpack_from(data, 0)[2]
     names, begin = data[_HEAD.size : _HEAD.size + length], f"{namespace}/".encode()
-    if not namespace:  # as `namespace_of` has it for a name without a slash
+    if not namespace:  # `namespace_of` returns this for a name without a slash
         return sum(name != b"" and b"/" not in name for name in names.split(b"\n"))
     if begin not in names:
         return 0
@@ -148,7 +148,7 @@ def bundles_of(data: bytes, namespace: str) -> int:
 
 
 def _names_as_bytes(names: tuple[str, ...]) -> bytes:
-    """Names of bundles are never empty and hold no line ends, so none of them can be mistaken for two."""
+    """Names joined by line ends. Names of bundles are never empty and contain no line ends, so the result is unambiguous."""
     return "\n".join(names).encode()
 
 
@@ -157,7 +157,7 @@ def _names_from_bytes(data: bytes) -> tuple[str, ...]:
 
 
 def _continued(prior: Floats, since: Floats) -> Floats:
-    """Averages `prior` after the samples behind `since`, each counted with their mean."""
+    """Averages `prior` plus the samples that `since` averages, each counted as the mean of `since`."""
     result = prior.copy()
     for columns, count, cap in ((slice(0, 4), 8, SHORT_SAMPLES), (slice(4, 8), 9, LONG_SAMPLES)):
         average, samples = prior[None, columns], prior[count : count + 1].astype(np.int64)

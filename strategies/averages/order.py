@@ -1,7 +1,7 @@
-"""Which of two bundles carries more by its newest figures, in the coarse steps in which Pulsar compares them.
+"""Orders bundles by their newest figures, in the coarse steps in which Pulsar compares them.
 
 Source of the rule: `NamespaceBundleStats.compareTo` of Pulsar 4.2.4 (steps are rounded). Figures become columns of whole numbers, compared
-from left to right, so that whole tables can be sorted.
+from left to right, so that whole tables can be sorted at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONG_MIN = np.iinfo(np.int64).min
 
 
 def newest_order(traffic: Floats, clients: Ints, cache_bytes: Ints) -> Ints:
-    """int64[n, 5] for float64[n, 4] newest figures, int64[n] topics + consumers + producers, and int64[n] cached bytes."""
+    """Sort keys int64[n, 5] of float64[n, 4] newest figures, int64[n] topics + consumers + producers, and int64[n] cached bytes."""
     with np.errstate(all="ignore"):
         columns = (
             _rounded(traffic[:, THROUGHPUT_IN] / BYTES_PER_STEP),
@@ -35,7 +35,7 @@ def newest_order(traffic: Floats, clients: Ints, cache_bytes: Ints) -> Ints:
 
 
 def ranks(keys: Ints) -> Ints:
-    """int64[n]: place of every row of int64[n, k] among the distinct rows, lightest 0; equal rows share one."""
+    """int64[n]: rank of every row of int64[n, k] among the distinct rows, lightest 0; equal rows share a rank."""
     if not len(keys):
         return np.empty(0, dtype=np.int64)
     order = lightest_first(keys)
@@ -46,24 +46,24 @@ def ranks(keys: Ints) -> Ints:
 
 
 def lightest_first(keys: Ints, *names: Sequence[str]) -> Ints:
-    """int64[n]: rows in ascending order; equal ones by `names` where given, else as they come."""
+    """int64[n]: rows in ascending order; equal rows by `names` where given, else in their present order."""
     tie_breakers = tuple(np.array(column) for column in names)
     return np.lexsort((*tie_breakers, *keys.T[::-1])).astype(np.int64)
 
 
 def _rounded(values: Floats) -> Ints:
-    """Java's Math.round: halves go up, and no digit is lost on the way."""
+    """Java's Math.round: halves round up, exact for all doubles."""
     whole = np.floor(values)
     return truncated(whole + (values - whole >= 0.5))
 
 
 def truncated(values: Floats) -> Ints:
-    """Java's cast of a double to a long: towards zero, NaN is 0, what is too large becomes the largest."""
+    """Java's cast of a double to a long: towards zero, NaN is 0, too large values become the largest long."""
     whole = np.where(np.isnan(values), 0.0, np.trunc(values))
     inside = np.where((whole >= -(2.0**63)) & (whole < 2.0**63), whole, 0.0).astype(np.int64)
     return np.where(whole >= 2.0**63, _LONG_MAX, np.where(whole < -(2.0**63), _LONG_MIN, inside))
 
 
 def _steps(values: Ints, size: int) -> Ints:
-    """Java's division of whole numbers, towards zero."""
+    """Java's integer division, towards zero."""
     return np.where(values < 0, -(-values // size), values // size)

@@ -1,4 +1,4 @@
-"""The bundles of one broker as columns of numbers: what strategies look at when a broker is to give."""
+"""The bundles of one broker as columns of numbers: the input of strategies that pick bundles to shed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How topics fall into bundles: the hash of a topic, the boundaries of a namespace, and the names of the ranges between them.
+"""Maps topics to bundles: the hash of a topic, the boundaries of a namespace, and the names of the ranges between them.
 
 Source of the rules: `NamespaceBundleFactory` and `NamespaceBundles` of Pulsar 4.2.4. Boundaries ascend from 0 to FULL; bundle i holds the
-hashes from boundary i up to, but without, boundary i + 1, and the last bundle holds FULL as well.
+hashes from boundary i (inclusive) to boundary i + 1 (exclusive); the last bundle also holds FULL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BUNDLE = re.compile(r"(?P<namespace>.+)/0x(?P<lower>[0-9a-fA-F]{1,8})_0x(?P<upp
 
 @dataclass(frozen=True, slots=True, order=True)
 class KeyRange:
-    """The hashes from `lower` up to `upper`, which belongs to the range only when it is FULL."""
+    """The hashes from `lower` to `upper`; `upper` belongs to the range only when it is FULL."""
 
     lower: int
     upper: int
@@ -36,15 +36,15 @@ class KeyRange:
 
     @property
     def can_split(self) -> bool:
-        """Whether there is a boundary strictly inside."""
+        """Whether the range has room for a boundary strictly inside."""
         return self.upper - self.lower > 1
 
     def inside(self, boundary: int) -> bool:
-        """Whether a boundary would leave something on both of its sides."""
+        """Whether a boundary leaves a part on both sides."""
         return self.lower < boundary < self.upper
 
     def parts(self, boundaries: Sequence[int]) -> tuple[KeyRange, ...]:
-        """The ranges that boundaries cut this one into; boundaries in ascending order."""
+        """The ranges into which these boundaries (ascending) cut this range."""
         edges = (self.lower, *boundaries, self.upper)
         return tuple(KeyRange(lower, upper) for lower, upper in pairwise(edges))
 
@@ -55,24 +55,24 @@ def topic_hash(topic: str) -> int:
 
 
 def hexadecimal(boundary: int) -> str:
-    """A boundary as names write it."""
+    """A boundary in the form used in bundle names."""
     return f"0x{boundary:08x}"
 
 
 def initial_boundaries(bundles: int) -> tuple[int, ...]:
-    """The boundaries of a new namespace with so many bundles (1 or more); the last bundle takes what division leaves over."""
+    """The boundaries of a new namespace with `bundles` bundles (1 or more); the last bundle takes the remainder of the division."""
     size = 2**32 // bundles
     return (*(index * size for index in range(bundles)), FULL)
 
 
 def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
-    """Namespace and range of a bundle's name; None for a name of another form."""
+    """Namespace and range in a bundle's name; None for a name of another form."""
     found = _BUNDLE.fullmatch(bundle)
     return None if found is None else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
 
 
 def bundle_of(hash_: int, boundaries: Sequence[int], mode: Mode) -> KeyRange | None:
-    """The bundle a hash falls into. Java looks for FULL behind the last bundle and fails: None in parity mode, the last bundle in fixed."""
+    """The bundle that holds a hash. For FULL, Java looks behind the last bundle and fails: None in parity mode, last bundle in fixed."""
     index = bisect_right(boundaries, hash_) - 1
     if index == len(boundaries) - 1 and mode == "fixed" and hash_ == boundaries[-1]:
         index -= 1
@@ -85,7 +85,7 @@ def topics_inside(topics: Iterable[str], range_: KeyRange) -> tuple[str, ...]:
 
 
 def divided(boundaries: Sequence[int], range_: KeyRange, cuts: Sequence[int]) -> tuple[int, ...] | None:
-    """The boundaries of a namespace after a bundle was cut; None when the namespace has no such bundle."""
+    """The boundaries of a namespace after one bundle is cut; None when the namespace has no such bundle."""
     for index, edges in enumerate(pairwise(boundaries)):
         if edges == (range_.lower, range_.upper):
             return (*boundaries[: index + 1], *cuts, *boundaries[index + 1 :])

@@ -1,4 +1,4 @@
-"""Which bundles belong to Pulsar itself and must stay where they are.
+"""Recognises the bundles that belong to Pulsar itself and must not move.
 
 Every broker owns a heartbeat namespace (`pulsar/host:port`, formerly `pulsar/cluster/host:port`) and an SLA-monitor namespace
 (`sla-monitor/host:port`), whose topics mean nothing on another broker. Source of the parity rule:
@@ -18,17 +18,17 @@ _OWN = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^/]+:\d+|pulsar/system", 
 
 
 def has_java_namespace(bundle: str) -> bool:
-    """Whether Pulsar 4.2.4 can read the namespace of a bundle; it refuses names of three parts, as there were up to 2.x."""
+    """Whether Pulsar 4.2.4 can parse the namespace of a bundle; it refuses names of three parts, which existed up to 2.x."""
     return _LEGAL_NAMESPACE.fullmatch(bundle.rpartition("/")[0]) is not None
 
 
 def is_system_bundle(bundle: str, mode: Mode) -> bool:
-    """Whether a bundle must never be moved. In parity mode only what Pulsar 4.2.4 recognises, which three-part names escape."""
+    """Whether a bundle must never move. Parity mode recognises what Pulsar 4.2.4 recognises, which misses three-part names."""
     if not bundle.startswith(_TENANTS):
         return False
     namespace = bundle.rpartition("/")[0]
     if mode == "fixed":
         return _OWN.fullmatch(namespace) is not None
-    # Java fails to parse a namespace of three parts and then matches the whole bundle name, which never ends in a port.
+    # Java fails to parse a namespace of three parts, then matches the whole bundle name, which never ends in a port.
     subject = namespace if has_java_namespace(bundle) else bundle
     return _AS_IN_4_2_4.fullmatch(subject) is not None

@@ -1,1 +1,1 @@
-"""Dispatch limits that a round advises: what would help where a bundle can be neither moved nor split."""
+"""Dispatch limits that a round advises for hot bundles that can neither be moved nor split."""

@@ -1,7 +1,7 @@
-"""A dispatch limit for the hot bundle that can neither be moved nor split: advice, which executors do not carry out.
+"""Advises a dispatch limit for a hot bundle that can neither be moved nor split. Executors do not carry this advice out.
 
-Nothing in Pulsar does this. The limit is meant for every topic of the bundle, as Pulsar's policies set it, and its size follows from one
-assumption: that usage falls as the broker's traffic does.
+Pulsar has no such rule. The limit applies to every topic of the bundle, as Pulsar's policies set it. Its size assumes that usage falls in
+proportion to the broker's traffic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strategies.settings import Setting
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import stays_whole
 
-#: No advice goes further down than to this part of what a bundle dispatches now.
+#: The smallest advised limit, as a part of the bundle's current dispatch.
 _LEAST = 0.1
 
 
@@ -30,15 +30,17 @@ class AdviceSettings:
     above_percent: Annotated[
         float,
         Setting(
-            "Only for bundles of brokers that are fuller than this",
+            "Usage above which a broker's bundles get such advice",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=1,
             le=100_000,
         ),
     ] = 85.0
-    repeat_ms: Annotated[int, Setting("The same bundle is not mentioned again for this long", "ms", ge=0, le=604_800_000)] = 3_600_000
-    per_round: Annotated[int, Setting("Advice that one round gives at most, fullest brokers first", "commands", ge=0, le=1000)] = 10
+    repeat_ms: Annotated[int, Setting("Time until the same bundle may get such advice again", "ms", ge=0, le=604_800_000)] = 3_600_000
+    per_round: Annotated[
+        int, Setting("Maximum number of dispatch limits that one round advises, fullest brokers first", "commands", ge=0, le=1000)
+    ] = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ class Advice:
 
 @dataclass(frozen=True)
 class ReliefOptions:
-    """What else could relieve the broker of a bundle.
+    """Other ways to relieve the broker of a bundle.
 
-    `may_be_relieved(bundle, source)`: whether another broker may take it without being as full then as the source is now.
-    `busy`: brokers that other commands relieve already; `spoken_for`: bundles that have a command already, or were mentioned lately.
+    `may_be_relieved(bundle, source)`: whether another broker may take the bundle and would then be less full than the source is now.
+    `busy`: brokers that other commands already relieve; `spoken_for`: bundles with a command or with recent advice.
     """
 
     may_be_relieved: Callable[[str, str], bool]
@@ -76,7 +78,7 @@ def due_advice(view: ClusterView, usage: Mapping[str, float], options: ReliefOpt
         if len(found) >= settings.per_round:
             break
         row = _hottest(broker, view)
-        # The load of a bundle that was moved or split a short while ago is not known yet.
+        # The load of a recently moved or split bundle is not known yet.
         if row is None or broker.bundles.names[row] in resting or _can_be_helped(broker, row, options):
             continue
         advice = _advice(broker, row, usage[broker.broker], limit)
@@ -95,7 +97,7 @@ def _hottest(broker: BrokerLoad, view: ClusterView) -> int | None:
 
 
 def _can_be_helped(broker: BrokerLoad, row: int, options: ReliefOptions) -> bool:
-    """System bundles are not throttled either."""
+    """Whether the bundle can be split or moved instead; True for system bundles too, which are not throttled."""
     bundle = broker.bundles.names[row]
     whole = stays_whole(bundle, broker.broker)
     if whole is not None and whole.code == "system-bundle":

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from strategies.filters.contract import Refusal, Refusals
 from strategies.settings import Mode
 
-#: Where brokers that belong to no failure domain are counted.
+#: Failure domain of brokers that belong to none.
 _NO_DOMAIN = "default"
 
 Counts = Mapping[str, int]
 
 
 def group_of(groups: Mapping[str, str], namespace: str) -> str:
-    """The group of a namespace, empty without one; a blank name is none."""
+    """The group of a namespace; empty if it has none or a blank one."""
     group = groups.get(namespace, "")
     return "" if group.isspace() else group
 
 
 def group_members(groups: Mapping[str, str], namespace: str) -> tuple[str, ...]:
-    """All namespaces in the group of a namespace, itself included; none without a group. Names of groups differ by more than case."""
+    """All namespaces in the group of a namespace, itself included; none without a group. Group names are compared without case."""
     group = group_of(groups, namespace)
     if not group:
         return ()
@@ -33,19 +33,19 @@ def group_members(groups: Mapping[str, str], namespace: str) -> tuple[str, ...]:
 
 
 def namespaces_served(members: Sequence[str], brokers: Iterable[str], served: Callable[[str], Counts]) -> Counts:
-    """Broker → how many of the namespaces it serves at least one bundle of. `served`: broker → namespace → number of bundles."""
+    """Broker → number of these namespaces of which it serves a bundle. `served`: broker → namespace → number of bundles."""
     return {broker: sum(member in served(broker) for member in members) for broker in brokers}
 
 
 def bundles_owned(members: Sequence[str], brokers: Iterable[str], served: Callable[[str], Counts]) -> Counts:
-    """Broker → how many bundles of these namespaces it owns."""
+    """Broker → number of bundles of these namespaces that it owns."""
     return {broker: sum(served(broker).get(member, 0) for member in members) for broker in brokers}
 
 
 def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str] | None) -> Refusals:
-    """Brokers outside the domains with the smallest sum of counts and, inside, those above the smallest count.
+    """Refuses brokers outside the domains with the smallest sum of counts and, inside these domains, brokers above the smallest count.
 
-    `counts`: broker → how much of the group it serves; `domains`: broker → failure domain, None when domains do not matter.
+    `counts`: broker → served part of the group; `domains`: broker → failure domain, None when domains do not matter.
     """
     refused = {} if domains is None else dict(_in_crowded_domains(brokers, counts, domains))
     rest = [broker for broker in brokers if broker not in refused]
@@ -58,7 +58,7 @@ def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, st
 
 
 def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Callable[[str], bool]) -> Refusals:
-    """Fixed: brokers that would serve more namespaces of the group than the source does now. `has_it`: it serves this namespace already."""
+    """Fixed: refuses brokers that would serve more namespaces of the group than the source now. `has_it`: it serves this one already."""
     most = counts.get(source, 0)
     return {
         broker: Refusal("anti-affinity", f"would serve {after} of the anti-affinity group, its present broker serves {most}")
@@ -68,12 +68,12 @@ def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Ca
 
 
 def may_leave(source: str, brokers: Sequence[str], counts: Counts, mode: Mode = "parity") -> bool:
-    """Whether a bundle may be unloaded: not if it would have to come back, because all brokers serve equally many of the group."""
+    """Whether a bundle may be unloaded. When all brokers serve equally many of the group, it would come back, so it may not."""
     if not brokers:
         return True
     at_most = [counts.get(broker, 0) for broker in brokers]
     least = min(at_most)
-    # Java looks for the present broker among the candidates only.
+    # Java looks up the present broker among the candidates only.
     now = counts.get(source, 0) if mode == "fixed" or source in brokers else 0
     return least == 0 or now > least or len(set(at_most)) > 1
 

@@ -1,4 +1,4 @@
-"""What every filter answers: the brokers that must not take a bundle, each with the reason."""
+"""The result of every filter: the brokers that must not take a bundle, each with the reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a broker must not take a bundle: a stable code, and a sentence that reads on from the broker's name."""
+    """Reason why a broker must not take a bundle: a stable code, and a text that continues a sentence starting with the broker's name."""
 
     code: str
     text: str

@@ -18,7 +18,7 @@ _UNKNOWN = BrokerFacts()
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a broker is: `primary` or `secondary` for the governing policy, `shared` when no policy at all has it as primary."""
+    """Role of a broker: `primary` or `secondary` in the governing policy; `shared` when no policy names it as primary."""
 
     primary: bool
     secondary: bool
@@ -26,7 +26,7 @@ class Role:
 
 
 def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
-    """The first policy, in the order of the document, that matches the namespace; one with a fault might, so it counts as a match."""
+    """The first policy, in the order of the document, that matches the namespace; a policy with a fault counts as a match."""
     for policy in policies.isolation:
         if policy.fault is not None or _matches(policy.namespaces, namespace):
             return policy
@@ -34,7 +34,7 @@ def governing(policies: PoliciesView, namespace: str) -> IsolationPolicy | None:
 
 
 def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None) -> Role:
-    """The role of a broker under the governing policy (None for a namespace without)."""
+    """The role of a broker under the governing policy (None: the namespace has none)."""
     host = broker.rpartition(":")[0] or broker
     return Role(
         policy is not None and _matches(policy.primary, host),
@@ -44,7 +44,7 @@ def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None)
 
 
 def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False) -> Refusals:
-    """Brokers that the policies keep this namespace off. `non_persistent`: the bundle holds such topics."""
+    """Refuses brokers that the policies forbid for this namespace. `non_persistent`: the bundle holds such topics."""
     policy = governing(policies, namespace)
     if policy is None:
         return _not_shared(policies, brokers, non_persistent)

@@ -1,7 +1,7 @@
-"""All filters in Pulsar's order: which brokers may take a bundle, and for each of the others the first filter that refused it.
+"""Runs all filters in Pulsar's order: returns the brokers that may take a bundle and, for each other broker, the first refusal.
 
 Source of the rule: steps 2 to 6 of `ModularLoadManagerImpl.selectBroker`, and the broker filters of `ExtensibleLoadManagerImpl`, Pulsar
-4.2.4. In parity mode a filter may be forgotten where Java forgets it; in fixed mode a refused broker stays refused.
+4.2.4. In parity mode a filter's result is dropped where Java drops it; in fixed mode a refused broker stays refused.
 """
 
 from __future__ import annotations
@@ -33,39 +33,37 @@ _SYSTEM = "pulsar/system"
 
 @dataclass(frozen=True, slots=True)
 class FilterSettings:
-    """Which brokers may take a bundle at all, with Pulsar's defaults."""
+    """Settings that decide which brokers may take a bundle, with Pulsar's defaults."""
 
-    enabled: Annotated[bool, Setting("Whether policies and filters are asked at all; without them only settling brokers are spared")] = True
+    enabled: Annotated[bool, Setting("Apply policies and filters; without them only brokers that are settling are left out")] = True
     load_manager: Annotated[
         LoadManager,
         Setting("Which load manager the brokers run; it decides the filters, their order, and how they count; auto: that of the strategy"),
     ] = "auto"
     max_topics: Annotated[
-        int, Setting("A broker may not serve more topics than this", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
+        int, Setting("Maximum number of topics that a broker serves", "topics", "loadBalancerBrokerMaxTopics", ge=0, le=1_000_000_000)
     ] = 50_000
     distribute_evenly: Annotated[
         bool,
         Setting(
-            "Whether the bundles of a namespace are spread over brokers by number (modular)",
+            "Spread the bundles of a namespace over brokers by number (modular)",
             "",
             "loadBalancerDistributeBundlesEvenlyEnabled",
         ),
     ] = True
-    prefer_later_versions: Annotated[
-        bool, Setting("Whether only brokers of the newest version may take bundles", "", "preferLaterVersions")
-    ] = False
+    prefer_later_versions: Annotated[bool, Setting("Only brokers of the newest version take bundles", "", "preferLaterVersions")] = False
     failure_domains: Annotated[
-        bool, Setting("Whether anti-affinity looks at failure domains before brokers", "", "failureDomainsEnabled")
+        bool, Setting("Spread anti-affinity groups over failure domains first, then over brokers", "", "failureDomainsEnabled")
     ] = False
 
 
 @dataclass(frozen=True)
 class FilterFacts:
-    """What filters look at besides policies.
+    """Input of filters besides policies.
 
     `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker → topics of bundles on their way
-    that `topics` does not count. All three are asked only for what a filter needs. `settling`: brokers that must not take part yet.
-    `bundles_of(namespace, broker)`: one number of `served`, where that costs less.
+    that `topics` does not count. All three are evaluated only where a filter needs them. `settling`: brokers that must not take part yet.
+    `bundles_of(namespace, broker)`: one number of `served`, at a lower cost.
     """
 
     policies: PoliciesView
@@ -78,7 +76,7 @@ class FilterFacts:
 
 @dataclass(frozen=True, slots=True)
 class FilteredBundle:
-    """The bundle a place is sought for. `source`: where it is now; `topics`: how many it has."""
+    """The bundle to place. `source`: its present broker; `topics`: number of its topics."""
 
     bundle: str
     source: str | None = None
@@ -94,7 +92,7 @@ class FilteredBundle:
 class Allowed:
     """`brokers` that may take the bundle, in the given order; the others in `refused`. `by_policy`: those that isolation allows.
 
-    `forgotten`: filters whose answer Java drops, with the reason (parity mode only).
+    `forgotten`: filters whose result Java drops, with the reason (parity mode only).
     """
 
     brokers: tuple[str, ...]
@@ -103,7 +101,7 @@ class Allowed:
     forgotten: Mapping[str, str] = field(default_factory=dict)
 
     def summary(self) -> str:
-        """`2 uneven, 1 isolation-outside`: how many brokers were refused for which reason."""
+        """Number of refused brokers per reason, as in `2 uneven, 1 isolation-outside`."""
         codes = [refusal.code for refusal in self.refused.values()]
         return ", ".join(f"{codes.count(code)} {code}" for code in sorted(set(codes))) or "no broker is there"
 
@@ -116,7 +114,7 @@ class Filters:
     mode: Mode
 
     def allowed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
-        """Which of these live brokers may take the bundle. Never raises on a legal input."""
+        """Filters these live brokers for the bundle. Never raises on valid input."""
         if not self.settings.enabled:
             refused = _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
             return Allowed(remaining(brokers, refused), refused, tuple(brokers))
@@ -129,9 +127,9 @@ class Filters:
         )
 
     def taker(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Callable[[str], bool]:
-        """Whether a single one of these brokers may take the bundle: what `allowed` says, without asking more brokers than necessary.
+        """Returns a function that checks a single one of these brokers as `allowed` does, without evaluating more brokers than necessary.
 
-        Fixed mode only. Where filters compare brokers with each other (groups, versions), all are asked.
+        Fixed mode only. Filters that compare brokers with each other (groups, versions) evaluate all brokers.
         """
         settings = self.settings
         compared = settings.prefer_later_versions or group_members(fleet.policies.groups, subject.namespace)
@@ -147,13 +145,13 @@ class Filters:
         return lambda broker: passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
 
     def _is_even(self, broker: str, subject: FilteredBundle, others: Iterable[str], fleet: FilterFacts) -> bool:
-        """As `no_less_even` says: at most as many as the source has without the bundle, or as few as anybody."""
+        """The rule of `no_less_even` for one broker: at most as many bundles as the source without this one, or no broker has fewer."""
         served = partial(_bundle_count, subject.namespace, fleet)
         count, before = served(broker), 0 if subject.source is None else served(subject.source)
         return count <= max(0, before - 1) or not any(served(other) < count for other in others)
 
     def must_stay(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Refusal | None:
-        """Why the bundle must not leave its source, whatever place could be found for it; None when it may. Reads on from the bundle."""
+        """Why the bundle must not leave its source for any broker; None when it may. The text continues a sentence about the bundle."""
         if not self.settings.enabled:
             return None
         source = subject.source or ""
@@ -193,7 +191,7 @@ class Filters:
         return screen.answer(screen.left, {} if error is None else {"version": error})
 
     def _fixed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
-        """The filters of both load managers; isolation first, because its standby brokers depend on who is alive."""
+        """The filters of both load managers; isolation first, because its standby brokers depend on the live ones."""
         facts = fleet.policies.brokers
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
         screen = self._each(remaining(brokers, policy), subject, fleet, policy)
@@ -209,7 +207,7 @@ class Filters:
     def _each(
         self, brokers: tuple[str, ...], subject: FilteredBundle, fleet: FilterFacts, refused: Refusals = MappingProxyType({})
     ) -> _Screen:
-        """The filters of fixed mode that judge every broker by itself."""
+        """Applies the filters of fixed mode that judge each broker on its own."""
         facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
         screen.drop(_never(screen.left, subject.source, fleet.settling))
         screen.drop(draining(screen.left, facts))
@@ -219,7 +217,7 @@ class Filters:
         return screen
 
     def _newest(self, screen: _Screen, fleet: FilterFacts) -> str | None:
-        """Keeps the newest brokers if that is wanted; the reason when Java's filter fails instead."""
+        """Keeps the newest brokers if the settings ask for it; returns the reason when Java's filter fails instead."""
         if not self.settings.prefer_later_versions:
             return None
         try:
@@ -241,7 +239,7 @@ class Filters:
             screen.drop(more_crowded(screen.left, counts, subject.source, lambda broker: namespace in fleet.served(broker)))
 
     def _group_counts(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Counts | None:
-        """How many of the bundle's anti-affinity group each broker serves; None without a group."""
+        """Broker → number of the bundle's anti-affinity group that it serves; None without a group."""
         members = group_members(fleet.policies.groups, subject.namespace)
         if not members:
             return None
@@ -251,7 +249,7 @@ class Filters:
 
 
 class _Screen:
-    """Brokers that are left while one filter after the other looks at them."""
+    """The brokers that remain while the filters run one after the other."""
 
     def __init__(self, left: tuple[str, ...], refused: Refusals) -> None:
         self.left = left
@@ -267,7 +265,7 @@ class _Screen:
 
 def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:
     refused = {
-        broker: Refusal("settling", "took part in a move that no sample of it shows yet") for broker in brokers if broker in settling
+        broker: Refusal("settling", "took part in a move that none of its samples shows yet") for broker in brokers if broker in settling
     }
     if source is not None and source in brokers:
         refused[source] = Refusal("source", "is where the bundle comes from")

@@ -1,4 +1,4 @@
-"""A cluster's policies as one typed value, read from the snapshot that telemetry carries.
+"""Parses a cluster's policies, from the snapshot in telemetry, into one typed value.
 
 The snapshot is JSON, each part as Pulsar's admin API gives it:
 
@@ -6,9 +6,9 @@ The snapshot is JSON, each part as Pulsar's admin API gives it:
      "anti_affinity": {namespace: group}, "failure_domains": {domain: {"brokers": [broker]}}, "topic_counts": {bundle: number},
      "brokers": {broker: {"version": …, "load_manager": …, "persistent": true, "non_persistent": true, "draining": false}}}
 
-Every part may be missing. `isolation` may also be an object of policies by name; the first one that fits governs, so its order counts.
-What cannot be read becomes a complaint and, for isolation, a policy with a fault: nobody knows whom it protects. The first complaints are
-spelled out, the others counted, because every round repeats them.
+Every part may be missing. `isolation` may also be an object of policies by name; the first one that matches governs, so its order counts.
+An unreadable part becomes a complaint and, for isolation, a policy with a fault, because the brokers it protects are unknown. The first
+complaints are spelled out, the others counted, because every round repeats them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import Any, cast
 
 from strategies.java.regex import JavaPattern, PatternError, compile_java
 
-#: Complaints that are spelled out; of those, and of names in them, this many characters.
+#: Number of complaints that are spelled out; maximum characters of a complaint and of a name in it.
 _SPELLED_OUT, _LONGEST = 10, 300
-#: Of all isolation policies together: patterns, because every broker is held against each; their characters, because each is compiled;
-#: and the states of those that are followed side by side, because each may cost a look per character of a name.
+#: Limits of all isolation policies together: patterns, because every broker is matched against each; their characters, because each is
+#: compiled; and the states of automata, because matching may visit each state once per character of a name.
 _MOST_PATTERNS, _MOST_CHARACTERS, _MOST_STATES = 5_000, 500_000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Namespaces that live on the primary brokers, and on the secondary ones while fewer than `min_limit` primaries are there.
+    """Namespaces that belong on the primary brokers, and also on the secondary ones while fewer than `min_limit` primaries are alive.
 
-    `fault`: why the policy cannot be followed; None for a sound one.
+    `fault`: why the policy cannot be applied; None for a valid one.
     """
 
     name: str
@@ -45,7 +45,7 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """What a broker says of itself besides its load; None = not known."""
+    """Facts about a broker besides its load; None = not known."""
 
     version: str | None = None
     load_manager: str | None = None
@@ -58,7 +58,7 @@ class BrokerFacts:
 class PoliciesView:
     """All policies. `groups`: namespace → anti-affinity group; `domains`: broker → failure domain; `topics`: bundle → topic count.
 
-    `complaints`: one sentence per part that could not be read, each starting with its place in the snapshot; at most eleven, see above.
+    `complaints`: one sentence per unreadable part, each starting with its place in the snapshot; at most eleven, see above.
     """
 
     isolation: tuple[IsolationPolicy, ...] = ()
@@ -70,7 +70,7 @@ class PoliciesView:
 
 
 def read_policies(snapshot: str | None) -> PoliciesView:
-    """The policies of a snapshot; none for None. Never raises: what is wrong stands in `complaints`."""
+    """The policies of a snapshot; none for None. Never raises: errors are in `complaints`."""
     if snapshot is None:
         return PoliciesView()
     try:
@@ -92,7 +92,7 @@ def read_policies(snapshot: str | None) -> PoliciesView:
 
 @dataclass(slots=True)
 class _Budget:
-    """What the patterns of all policies may still cost. `exceeded`: what is too much of them, empty while nothing is."""
+    """The remaining budget for the patterns of all policies. `exceeded`: the exceeded limit as a sentence, empty while there is none."""
 
     patterns: int = _MOST_PATTERNS
     characters: int = _MOST_CHARACTERS
@@ -118,7 +118,7 @@ class _Budget:
 
 
 def isolation_policy(name: str, tree: object, budget: _Budget | None = None) -> IsolationPolicy:
-    """One isolation policy in the form of the admin API. Never raises: a policy that cannot be followed has a fault."""
+    """One isolation policy in the form of the admin API. Never raises: a policy that cannot be applied has a fault."""
     name, budget = _short(name), budget or _Budget()
     if not isinstance(tree, dict):
         return IsolationPolicy(name, fault=f"it must be an object, got {_shown(tree)}")
@@ -130,7 +130,7 @@ def isolation_policy(name: str, tree: object, budget: _Budget | None = None) -> 
 
 
 class _Fault(Exception):
-    """Why an isolation policy cannot be followed."""
+    """Reason why an isolation policy cannot be applied."""
 
 
 class _Reader:
@@ -147,11 +147,11 @@ class _Reader:
             self.more += 1
 
     def said(self) -> tuple[str, ...]:
-        """The first complaints, and how many more there are."""
+        """The first complaints, and the number of the others."""
         return (*self.complaints, *([f"policies: {self.more} more parts cannot be read"] if self.more else []))
 
     def entries(self, place: str, part: object) -> Iterator[tuple[str, Any]]:
-        """The entries of an object; nothing, and a complaint, for anything else."""
+        """The entries of an object; for any other value none, plus a complaint."""
         if isinstance(part, dict):
             yield from part.items()
         elif part is not None:
@@ -241,7 +241,7 @@ def _domains(reader: _Reader, part: object) -> dict[str, str]:
 
 
 def _without_scheme(broker: str) -> str:
-    """Old domains name brokers by web address; they mean the broker of that host and port."""
+    """`host:port` of a broker. Old failure domains name brokers by web address, which means the broker of that host and port."""
     return broker.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 

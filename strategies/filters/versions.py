@@ -1,7 +1,7 @@
-"""Brokers of the newest version, brokers with the same load manager, brokers that are not about to leave.
+"""Filters by a broker's state: keeps brokers of the newest version, with the same load manager, and not about to shut down.
 
-Source of the rule: `BrokerVersionFilter` and `BrokerLoadManagerClassFilter` of Pulsar 4.2.4; versions are compared as semantic versioning
-says (https://semver.org): a pre-release is older than its release, build metadata does not count.
+Source of the rule: `BrokerVersionFilter` and `BrokerLoadManagerClassFilter` of Pulsar 4.2.4. Versions follow semantic versioning
+(https://semver.org): a pre-release is older than its release, build metadata does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VersionKey = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
 class VersionError(ValueError):
-    """A broker whose version is missing or no semantic version; Pulsar's filter then filters nothing."""
+    """A broker's version is missing or not a semantic version; Pulsar's filter then filters no broker."""
 
 
 def version_key(version: str) -> VersionKey:
@@ -34,14 +34,14 @@ def version_key(version: str) -> VersionKey:
 
 
 def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
-    """Brokers whose version is older than another's. Raises VersionError when one of them is not known."""
+    """Refuses brokers whose version is older than another's. Raises VersionError when the version of one is unknown."""
     keys = {broker: version_key(facts.get(broker, _UNKNOWN).version or "") for broker in brokers}
     newest = max(keys.values(), default=None)
     return {broker: _older(facts[broker].version) for broker in brokers if keys[broker] != newest}
 
 
 def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
-    """Fixed: as `not_newest`; a broker whose version cannot be read is refused, unless that is true of all."""
+    """Fixed: as `not_newest`, but refuses brokers of an unreadable version, unless no version is readable."""
     keys: dict[str, VersionKey] = {}
     for broker in brokers:
         try:
@@ -55,7 +55,7 @@ def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -
 
 
 def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts], load_manager: str) -> Refusals:
-    """Brokers known to run another load manager than the one given by its class name."""
+    """Refuses brokers known to run another load manager than the one of this class name."""
     return {
         broker: Refusal("other-load-manager", f"runs another load manager than filters.load_manager says, {named}")
         for broker in (brokers if facts else ())
@@ -64,7 +64,7 @@ def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts],
 
 
 def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
-    """Brokers that are about to be shut down."""
+    """Refuses brokers that are about to shut down."""
     refusal = Refusal("draining", "is being drained")
     return {broker: refusal for broker in (brokers if facts else ()) if facts.get(broker, _UNKNOWN).draining}
 

@@ -1,1 +1,1 @@
-"""What exists only to equal Java: hash order, regular expressions, and the versions of Pulsar that differ."""
+"""Equivalents of Java behaviour: hash order, regular expressions, and the Pulsar versions whose rules differ."""

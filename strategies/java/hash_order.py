@@ -1,4 +1,4 @@
-"""The order in which Java's hash maps hand out their keys, which decides ties and the last bits of sums in parity mode.
+"""The iteration order of Java's hash maps, which decides ties and the last bits of sums in parity mode.
 
 Source of the rule: `java.util.HashMap` and `java.util.concurrent.ConcurrentHashMap` of Java 17 with `String` keys. A table of n
 buckets keeps a key in bucket `spread & (n - 1)` and is walked bucket by bucket. Keys are given in the order of insertion, without
@@ -17,14 +17,14 @@ INITIAL_TABLE = 16
 #: Below this table size a crowded bucket makes Java double the table.
 _TREES_FROM = 64
 _CROWD = 8
-#: Names longer than this are hashed one by one, so that one giant does not widen the table of all.
+#: Names longer than this are hashed one by one, so that one long name does not widen the table of all names.
 _WIDE = 256
 _CHUNK = 1 << 16
 _INVERSE_OF_31 = pow(31, -1, 2**32)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` as an unsigned 32-bit number: over UTF-16 units, so that one emoji counts as two."""
+    """`String.hashCode` as an unsigned 32-bit number, computed over UTF-16 units: an emoji counts as two."""
     value = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -32,22 +32,22 @@ def java_hash(text: str) -> int:
 
 
 def concurrent_hash_map_order(names: Sequence[str]) -> Ints:
-    """int64[n]: positions of `names` in the order a fresh ConcurrentHashMap walks them."""
+    """int64[n]: positions of `names` in the iteration order of a new ConcurrentHashMap."""
     return _concurrent_order(_spreads(names))
 
 
 def hash_map_order(names: Sequence[str], table_size: int = INITIAL_TABLE) -> tuple[Ints, int]:
-    """int64[n]: positions in the order a HashMap walks them, and its table size afterwards.
+    """int64[n]: positions in the iteration order of a HashMap, and its table size afterwards.
 
-    `table_size` is what an earlier use left behind: a map that is cleared keeps its table.
+    `table_size`: the size after an earlier use, because a map that is cleared keeps its table.
     """
     return _order(_spreads(names), table_size)
 
 
 def copied_order(names: Sequence[str], table_size: int = INITIAL_TABLE, left_out: Collection[int] = ()) -> tuple[Ints, int]:
-    """The same of a HashMap that was filled walking a fresh ConcurrentHashMap of these names; every name is hashed once.
+    """As `hash_map_order`, for a HashMap filled in the iteration order of a new ConcurrentHashMap of these names; hashes every name once.
 
-    `left_out`: positions of names that the ConcurrentHashMap holds and the HashMap does not get.
+    `left_out`: positions of names that only the ConcurrentHashMap holds.
     """
     spread = _spreads(names)
     walk = _concurrent_order(spread)
@@ -58,9 +58,9 @@ def copied_order(names: Sequence[str], table_size: int = INITIAL_TABLE, left_out
 
 
 def double_keys(values: Floats) -> Ints:
-    """int64[n] that order and equal each other as `Double.compare` does: −0.0 before 0.0, NaN equal to NaN and greatest."""
+    """int64[n] that compare as the doubles do under `Double.compare`: −0.0 before 0.0, NaN equal to NaN and greatest."""
     bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.int64)
-    # The quiet NaN numpy writes is positive, so flipping the magnitude of negative numbers is all it takes.
+    # numpy's quiet NaN is positive, so flipping the magnitude of negative numbers suffices.
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
 
 
@@ -97,10 +97,10 @@ def _spreads(names: Sequence[str]) -> Ints:
 
 
 def _hashes(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """All together, but for giants and for names with characters above U+FFFF.
+    """Java's hashes: of most names in one computation, of very long names and names with characters above U+FFFF one by one.
 
-    The hash is Σ cᵢ·31^(n−1−i) = 31^(n−1)·Σ cᵢ·31^−i modulo 2^32, where 31 has an inverse: so one product serves names of all lengths,
-    because what fills the shorter ones up is zero.
+    The hash is Σ cᵢ·31^(n−1−i) = 31^(n−1)·Σ cᵢ·31^−i modulo 2^32, where 31 has an inverse. So one product serves names of all
+    lengths, because shorter names are padded with zeros.
     """
     odd = {} if _are_plain(names) else {index: name for index, name in enumerate(names) if not _are_plain([name])}
     plain = ["" if index in odd else name for index, name in enumerate(names)] if odd else names
@@ -119,18 +119,18 @@ def _powers(base: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]
 
 
 def _are_plain(names: Sequence[str]) -> bool:
-    """Whether all are short enough, and one UTF-16 unit per character."""
+    """Whether all names are short enough and have one UTF-16 unit per character."""
     together = "".join(names)
     return max(map(len, names), default=0) <= _WIDE and (together.isascii() or max(together) <= "\uffff")
 
 
 def _by_bucket(table: Ints, spread: Ints, size: int) -> Ints:
-    """Keys are appended to their bucket, so a stable sort puts newcomers behind those that were there."""
+    """The table sorted by bucket. Java appends a key to its bucket, so a stable sort keeps new keys behind older ones."""
     return table[np.argsort(spread[table] & (size - 1), kind="stable")]
 
 
 def _first_crowded(spread: Ints, size: int, filled: int, stop: int) -> int | None:
-    """How many keys are in the table when one of those from `filled` on is the ninth of its bucket; None when no bucket gets there."""
+    """Number of keys in the table when a key from `filled` on becomes the ninth of its bucket; None when no bucket reaches nine."""
     if size >= _TREES_FROM:
         return None
     counts = [0] * size
@@ -142,8 +142,8 @@ def _first_crowded(spread: Ints, size: int, filled: int, stop: int) -> int | Non
 
 
 def _transfer(table: Ints, spread: Ints, size: int) -> Ints:
-    """The table after doubling. Of each bucket, the longest tail that stays together keeps its order behind the others, which come out
-    in reverse: they are re-linked one by one at the front of their new bucket.
+    """The table after doubling. In each bucket, the longest tail of keys with the same new bucket keeps its order; Java re-links the other
+    keys one by one at the front of their new bucket, which reverses them.
     """
     bucket = spread[table] & (2 * size - 1)
     old, position = bucket & (size - 1), np.arange(len(table))

@@ -1,8 +1,8 @@
-"""Matches a regular expression in time linear in the text: all ways through it are followed side by side (Thompson 1968).
+"""Matches a regular expression in time linear in the text: follows all paths through the pattern in parallel (Thompson 1968).
 
-`re` tries one way after the other, and a pattern such as `(a+)+b` or `.*a.*b.*c.*d` has more ways through a name than can be tried. Here
-`ways` bounds their number by the pattern alone, and `Automaton` matches where it is large. It knows what is regular: characters, classes,
-groups, alternatives, repetitions, anchors; neither look-around nor back references. Both read what Python's own parser made of the pattern.
+`re` tries one path after the other, and a pattern such as `(a+)+b` or `.*a.*b.*c.*d` has too many paths for that. `ways` computes an upper
+bound of their number from the pattern; `Automaton` matches patterns where the bound is large. It supports regular constructs: characters,
+classes, groups, alternatives, repetitions, anchors; neither look-around nor back references. Both use the tree of Python's own parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
-#: The longest name of a namespace or a host.
+#: Maximum length of the name of a namespace or host.
 _LONGEST_TEXT = 512
 _MOST_STATES = 2_000
 _UNBOUNDED = 2**30
@@ -27,16 +27,16 @@ _WORD = _CATEGORIES["CATEGORY_WORD"]
 
 
 class NotRegularError(ValueError):
-    """The pattern cannot be matched side by side; the text says why, as half a sentence."""
+    """The automaton cannot match the pattern; the message is a clause with the reason."""
 
 
 def parsed(pattern: str) -> Any:
-    """What Python's parser makes of a pattern. Raises re.error."""
+    """The syntax tree of a pattern, from Python's parser. Raises re.error."""
     return _parser.parse(pattern, re.ASCII)
 
 
 def ways(tree: Iterable[Any]) -> int:
-    """At least as many as there are ways through a text of 512 characters; `_UNBOUNDED` for very many."""
+    """Upper bound of the number of paths through a text of 512 characters; `_UNBOUNDED` for very many."""
     product = 1
     for operation, argument in tree:
         product = min(_UNBOUNDED, product * _ways_through(str(operation), argument))
@@ -68,20 +68,20 @@ def _ways_through(operation: str, argument: Any) -> int:
             )
         case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT" | "GROUPREF" | "FAILURE":
             return 1
-    return _UNBOUNDED  # also for what a later Python's parser may add
+    return _UNBOUNDED  # also for constructs that later versions of Python may add
 
 
 class Automaton:
-    """A pattern as states. Raises NotRegularError when it is none, or a very large one."""
+    """A pattern as an automaton of states. Raises NotRegularError for a pattern that is not regular or needs too many states."""
 
     def __init__(self, tree: Any) -> None:
-        #: Of each state: the test of a character, the test of a place, or neither; and the states behind it.
+        #: Per state: a test of a character, a test of a position, or neither; and the states that follow.
         self._states: list[tuple[_Test | None, _Test | None, list[int]]] = [(None, None, [])]
         self._start = self._sequence(list(tree), 0, tree.state.flags)
 
     @property
     def size(self) -> int:
-        """States: one character of a text costs at most a look at each."""
+        """Number of states; each character of a text visits each state at most once."""
         return len(self._states)
 
     def matches(self, text: str) -> bool:
@@ -95,7 +95,7 @@ class Automaton:
         return 0 in here
 
     def _reached(self, states: list[int], text: str, at: int) -> set[int]:
-        """With those that are reached without taking a character."""
+        """These states, and all states reachable from them without consuming a character."""
         found, waiting = set[int](), states
         while waiting:
             state = waiting.pop()
@@ -114,7 +114,7 @@ class Automaton:
         return len(self._states) - 1
 
     def _sequence(self, items: list[Any], behind: int, flags: int) -> int:
-        """The state in front of the items, built from their end."""
+        """The state before the items; states are built from the last item to the first."""
         for operation, argument in reversed(items):
             behind = self._item(str(operation), argument, behind, flags)
         return behind
@@ -154,8 +154,8 @@ class Automaton:
 
 
 def _character(operation: str, argument: Any, flags: int) -> _Test:
-    """The test of the character at a place."""
-    # Asked once: each question to the flags makes an object, and a test runs for every state and character.
+    """The test of one character."""
+    # Evaluated once: each access to the flags creates an object, and a test runs for every state and character.
     every, folds = bool(flags & re.DOTALL), bool(flags & re.IGNORECASE)
     if operation == "ANY":
         return lambda text, at: every or text[at] != "\n"
@@ -172,7 +172,7 @@ def _character(operation: str, argument: Any, flags: int) -> _Test:
 
 
 def _looks_at_one(argument: Any) -> bool:
-    """Whether it is a look at the next character, which is how the translation writes brackets in brackets."""
+    """Whether it is a look-ahead at one character, which is how the translation writes nested brackets."""
     direction, tree = argument
     return bool(direction == 1 and tree.getwidth() == (1, 1))
 
@@ -211,7 +211,7 @@ def _is(character: str, kind: str, value: Any) -> bool:
 
 
 def _place(name: str, flags: int) -> _Test:
-    """The test of a place between two characters."""
+    """The test of a position between two characters."""
     lines = bool(flags & re.MULTILINE)
     match name:
         case "AT_BEGINNING":

@@ -1,11 +1,11 @@
-"""Regular expressions of isolation policies, read as Java reads them.
+"""Compiles the regular expressions of isolation policies with Java's meaning.
 
-Source of the rule: `java.util.regex.Pattern` of Java 17, without its rarer corners. What Python writes in another way is translated:
+Source of the rule: `java.util.regex.Pattern` of Java 17, without rare constructs. Constructs that Python writes differently are translated:
 quoting with `\\Q…\\E`, named groups, POSIX classes such as `\\p{Alpha}`, and unions and intersections inside brackets. Classes such as
 `\\d` and `\\w` mean ASCII, as in Java.
 
-Nothing that is compiled here takes long: a pattern with few ways through a name goes to `re`, every other one is matched in linear time
-(`linear_match`) or, where that cannot be, refused.
+Matching time is bounded: `re` matches patterns with few paths through a name, `linear_match` matches other patterns in linear time, and
+patterns that neither can match are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from strategies.java.linear_match import Automaton, NotRegularError, parsed, ways
 
 _LONGEST = 4_000
-#: Ways through a name of 512 characters that `re` may try: two repetitions without bounds make that many, in some milliseconds.
+#: Maximum number of paths through a name of 512 characters that `re` may try: that of two unbounded repetitions, a few milliseconds.
 _MOST_WAYS = 2**18 + 2**12
 _PUNCTUATION = r"!-/:-@\[-`{-~"
 #: POSIX classes as the inside of a Python character class.
@@ -41,20 +41,20 @@ _POSIX: Mapping[str, str] = MappingProxyType(
     }
 )
 _HORIZONTAL = r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
-#: Escapes that mean the same in both languages, outside of brackets and inside.
+#: Escapes with the same meaning in both languages, outside and inside brackets.
 _SAME_OUTSIDE = frozenset("tnfrdDsSwWbBA0123456789xu")
 _SAME_INSIDE = frozenset("tnfrdDsSwWxu")
 
 
 class PatternError(ValueError):
-    """A pattern that Java would refuse, or that cannot be read here."""
+    """A pattern that Java refuses or that this module does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A pattern that was understood; `matches` says whether it matches the whole of a text, as Java's `Matcher.matches`.
+    """A compiled pattern; `matches` returns whether it matches a whole text, as Java's `Matcher.matches`.
 
-    `states`: of the automaton that does so, 0 where `re` does.
+    `states`: number of states of the automaton, 0 if `re` matches.
     """
 
     pattern: str
@@ -63,7 +63,7 @@ class JavaPattern:
 
 
 def compile_java(pattern: str) -> JavaPattern:
-    """Raises PatternError with half a sentence that says what is wrong."""
+    """Compiles a pattern. Raises PatternError, whose message is a clause with the reason."""
     if len(pattern) > _LONGEST:
         raise PatternError(f"it has {len(pattern)} characters, more than {_LONGEST}")
     try:
@@ -81,7 +81,7 @@ def compile_java(pattern: str) -> JavaPattern:
 
 
 class _Translation:
-    """One pass over a pattern; `at` is the next character to read."""
+    """One pass over a pattern; `at`: position of the next character to read."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -105,7 +105,7 @@ class _Translation:
         return "".join(parts)
 
     def bracket(self) -> str:
-        """A character class behind its `[`, as an expression that matches one character."""
+        """A character class after its `[`, as an expression that matches one character."""
         negated = self.sees("^", skip=True)
         operands: list[str] = []
         parts: list[str] = []
@@ -180,7 +180,7 @@ class _Translation:
         return name
 
     def quoted(self) -> str:
-        """What stands between `\\Q` and `\\E`, or the end."""
+        """The text between `\\Q` and `\\E` or the end of the pattern."""
         start = self.at + 2
         end = self.pattern.find("\\E", start)
         self.at = len(self.pattern) if end < 0 else end + 2

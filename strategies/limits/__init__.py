@@ -1,1 +1,1 @@
-"""What an operator allows a round to do: whom it leaves alone, when it may act, how much it may move."""
+"""Limits that an operator sets for a round: excluded namespaces and brokers, maintenance windows, and budgets for moves."""

@@ -1,4 +1,4 @@
-"""How much may move: bundles and throughput, within one round and within an hour."""
+"""Budgets for moves: bundles and throughput, per round and per hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a round has moved: when it closed, how many bundles, and their throughput (bytes/s)."""
+    """Moves of one round: when the round closed, number of bundles, and their throughput (bytes/s)."""
 
     ts: int
     bundles: int
@@ -23,25 +23,25 @@ class Spent:
 
 
 def within_the_hour(spent: Sequence[Spent], now_ms: int) -> tuple[Spent, ...]:
-    """What still counts; a round exactly an hour ago does not."""
+    """The entries of the last hour; a round exactly an hour ago is not one of them."""
     return tuple(one for one in spent if one.ts > now_ms - HOUR_MS)
 
 
 def given_back(spent: Sequence[Spent], ts: int, throughput: float) -> tuple[Spent, ...]:
-    """What counts when one bundle with this throughput (bytes/s) of the round at `ts` turns out not to move."""
+    """The entries without one bundle of the round at `ts`, of this throughput (bytes/s), that does not move after all."""
     at = next((index for index, one in enumerate(spent) if one.ts == ts), None)
     if at is None:
         return tuple(spent)
-    # Without a bundle left nothing remains, not even the last bit of a difference.
+    # Without bundles the throughput is exactly 0, without rounding errors of the differences.
     left = Spent(ts, spent[at].bundles - 1, spent[at].throughput - (throughput if isfinite(throughput) else 0.0))
     return (*spent[:at], *([left] if left.bundles > 0 else []), *spent[at + 1 :])
 
 
 class Budget:
-    """What is left to move in this round. Commands count when they are given, until a dry run answers them."""
+    """The budget that remains in this round. A command counts from when it is issued, until a dry run answers it."""
 
     def __init__(self, settings: LimitSettings, spent: Sequence[Spent], now_ms: int) -> None:
-        """`spent`: by earlier rounds."""
+        """`spent`: moves of earlier rounds."""
         self._settings, self._now_ms = settings, now_ms
         earlier = within_the_hour(spent, now_ms)
         self._earlier = sum(one.bundles for one in earlier), sum(one.throughput for one in earlier)
@@ -49,11 +49,11 @@ class Budget:
 
     @property
     def spent(self) -> Spent | None:
-        """What this round moves; None for nothing."""
+        """The moves of this round; None if there are none."""
         return Spent(self._now_ms, self._bundles, self._throughput) if self._bundles else None
 
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
-        """Why bundles that carry so much (bytes/s) may not move together now; None when they may."""
+        """Why bundles with these throughputs (bytes/s) may not move together now; None when they may."""
         settings = self._settings
         bundles, traffic = self._bundles + len(throughputs), (self._throughput + _total(throughputs)) / MIB
         hour_bundles, hour_traffic = bundles + self._earlier[0], traffic + self._earlier[1] / MIB
@@ -68,11 +68,11 @@ class Budget:
         return None
 
     def spend(self, throughputs: Sequence[float]) -> None:
-        """These bundles move."""
+        """Counts bundles with these throughputs (bytes/s) as moved."""
         self._bundles += len(throughputs)
         self._throughput += _total(throughputs)
 
 
 def _total(throughputs: Sequence[float]) -> float:
-    """What is no sensible figure is more than any budget."""
+    """Sum of the throughputs (bytes/s); infinite, and thus above any budget, if a figure is invalid."""
     return sum(max(0.0, one) if isfinite(one) else inf for one in throughputs)

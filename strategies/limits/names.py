@@ -1,4 +1,4 @@
-"""Which namespaces and brokers an operator names: shell patterns, separated by commas."""
+"""Matches namespaces and brokers against an operator's lists: shell patterns, separated by commas."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def patterns(text: str) -> tuple[str, ...]:
 
 
 def matcher(text: str) -> Callable[[str], bool]:
-    """Whether a name is meant by a list; nothing is by an empty one."""
+    """Returns a function: whether a name matches a list. An empty list matches no name."""
     named = patterns(text)
     return lambda name: any(fnmatchcase(name, pattern) for pattern in named)
 
 
 def of_namespaces(text: str) -> Callable[[str], bool]:
-    """Whether a bundle's namespace is meant by a list."""
+    """Returns a function: whether the namespace of a bundle matches a list."""
     if not patterns(text):
         return lambda _: False
     is_named = cache(matcher(text))

@@ -1,4 +1,4 @@
-"""When an operator allows bundles to move: times of day, on all days or on some."""
+"""Maintenance windows, in which bundles may move: times of day, on all or some days of the week."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strategies.limits.names import patterns
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY_MIN = 24 * 60
-#: The first of January 1970 was a Thursday.
+#: 1 January 1970 was a Thursday.
 _EPOCH_DAY = 3
 _DAY = "|".join(_DAYS)
 _WINDOW = re.compile(rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
@@ -19,21 +19,21 @@ _WINDOW = re.compile(rf"(?:({_DAY})(?:-({_DAY}))?\s+)?([01]\d|2[0-3]):([0-5]\d)-
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `begin` up to, but without, `end` (minutes of the day); what reaches over midnight belongs to the day it begins on."""
+    """From `begin` (inclusive) to `end` (exclusive), in minutes of the day; a window over midnight belongs to the day of its begin."""
 
     days: frozenset[int]
     begin: int
     end: int
 
     def holds(self, day: int, minute: int) -> bool:
-        """Whether this minute of this day of the week (Monday is 0) lies inside."""
+        """Whether this minute of this day of the week (Monday is 0) is inside the window."""
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
         return (day in self.days and minute >= self.begin) or ((day - 1) % 7 in self.days and minute < self.end)
 
 
 def read_windows(text: str, path: str) -> tuple[Window, ...]:
-    """The windows of a setting; none for an empty one. Raises SettingsError that begins with `path`."""
+    """Parses the windows of a setting; none for an empty one. Raises SettingsError whose complaints begin with `path`."""
     found = [(entry, _WINDOW.fullmatch(entry)) for entry in patterns(text)]
     wrong = [entry for entry, match in found if match is None]
     if wrong:
@@ -42,7 +42,7 @@ def read_windows(text: str, path: str) -> tuple[Window, ...]:
 
 
 def is_open(windows: Sequence[Window], now_ms: int, utc_offset_minutes: int = 0) -> bool:
-    """Whether one of the windows holds this instant; without windows all do."""
+    """Whether this instant is in one of the windows; without windows, every instant is."""
     day, minute = divmod(now_ms // 60_000 + utc_offset_minutes, _DAY_MIN)
     return not windows or any(window.holds((day + _EPOCH_DAY) % 7, minute) for window in windows)
 

@@ -1,8 +1,8 @@
-"""AvgShedder as a placement: a bundle goes where shedding planned it to go.
+"""AvgShedder as a placement: a bundle goes to the broker that shedding planned for it.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder.selectBroker` of Pulsar 4.2.4. The plan is in
-`ClusterMemory.planned`. Java keys it by the value of a bundle's averages and draws a broker for a value it has not seen, once for all
-bundles that share the value; the repaired rule knows bundles by name.
+`ClusterMemory.planned`. Java's key is the value of a bundle's averages; for a new value it draws one broker, which then takes all bundles
+with that value. The repaired rule identifies bundles by name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key
 
-#: Brokers this close to the least used one are equally good, so that the fewest arrivals decide.
+#: Brokers this close to the least used one count as equal; among these, the one with the fewest arrivals wins.
 _CLOSE = 0.01
-#: As in shedding: Java never removes a planned destination, here the oldest make room at last.
+#: Maximum size of the plan. Java never removes a planned destination; here, as in shedding, the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
 
 
@@ -42,14 +42,14 @@ class AvgPlacementSettings:
 
 @dataclass(frozen=True)
 class ParityAvgPlacement:
-    """The rule to the letter: a plan keyed by value, and a random broker for what it does not hold."""
+    """The rule exactly as in Java: a plan keyed by value, and a random broker for other values."""
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round: no planned destination is ever forgotten."""
+        """Returns the memory unchanged: no planned destination is ever removed."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The planned broker if it is a candidate, else any candidate, which is planned from then on."""
+        """Chooses the planned broker if it is a candidate, else a random candidate, which becomes the planned one."""
         if not request.candidates:
             return unplaced(memory)
         key = key_of(request.averages)
@@ -59,22 +59,22 @@ class ParityAvgPlacement:
         best = tuple(sorted(request.candidates))
         chosen = draw(best, request.seed)
         return Placement(
-            best, chosen, planned_to(memory, key, chosen), "drawn", f"was drawn from {len(best)} candidates, nothing being planned"
+            best, chosen, planned_to(memory, key, chosen), "drawn", f"was drawn from {len(best)} candidates, because none was planned"
         )
 
 
 @dataclass(frozen=True)
 class AvgPlacement:
-    """A plan keyed by name, for one round; what is not planned, or planned for an overloaded broker, goes to the least used one."""
+    """A plan keyed by name, for one round; without a planned broker, or with an overloaded one, the least used broker takes the bundle."""
 
     settings: AvgPlacementSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing: the shedder replaces the plan in every round."""
+        """Returns the memory unchanged: the shedder replaces the plan in every round."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The planned broker if it can take the bundle, else the least used candidate."""
+        """Chooses the planned broker if it can take the bundle, else the least used candidate."""
         if not request.candidates:
             return unplaced(memory)
         planned = memory.cluster.planned.get(request.bundle)
@@ -91,13 +91,13 @@ class AvgPlacement:
 
 
 def key_of(averages: Averages) -> str:
-    """What stands for a bundle in a plan keyed by value."""
+    """The key of a bundle in a plan keyed by value."""
     samples = averages.short_samples, averages.long_samples
     return plan_key(np.array(averages.short), np.array(averages.long), *samples, averages.topics)
 
 
 def planned_to(memory: Memory, key: str, broker: str) -> Memory:
-    """Memory whose plan sends what `key` stands for to this broker."""
+    """Memory with `key` planned for this broker."""
     planned = {**memory.cluster.planned, key: broker}
     if len(planned) > _PLANNED_AT_MOST:
         planned = dict(list(planned.items())[-_PLANNED_AT_MOST:])

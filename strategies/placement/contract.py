@@ -1,4 +1,4 @@
-"""What every placement answers to, and what it states about itself; all other packages know nothing else of it."""
+"""The interface and the description of a placement: all that other packages use of one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Averages:
 
 
 _DEFAULT: Row = (50.0, 50.0, 50_000.0, 50_000.0)
-#: What Pulsar assumes of a bundle that nobody has measured.
+#: Pulsar's assumed averages of a bundle without measurements.
 UNKNOWN = Averages(_DEFAULT, _DEFAULT, 0, 0)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A broker that may take the bundle, and the moves that its figures do not show yet.
+    """A broker that may take the bundle, with the moves that its figures do not show yet.
 
     `usage`: its largest weighted resource (fraction); `expected`: the same with these moves counted.
     `arriving` (Pulsar: `preallocatedBundleData`), `leaving`: bundle → averages, in the order in which the moves were decided.
@@ -56,7 +56,7 @@ class Candidate:
 
     @cached_property
     def long_rates(self) -> tuple[float, float]:
-        """Long-term messages/s in and out of all bundles, summed one after the other as Java does."""
+        """Long-term messages/s in and out of all bundles, summed one after the other as in Java."""
         summary = self.load.summary
         if summary is not None:
             return summary.rate_in, summary.rate_out
@@ -77,7 +77,7 @@ class Candidate:
 
     @cached_property
     def expected_rate(self) -> float:
-        """Long-term messages/s in + out with every move counted; the order of bundles does not matter. Not finite for nonsense."""
+        """Long-term messages/s in + out with every move counted, whatever the order of bundles. Not finite for invalid figures."""
         long = self.load.bundles.long
         try:
             total = fsum([*long[:, RATE_IN].tolist(), *long[:, RATE_OUT].tolist()])
@@ -89,7 +89,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Request:
-    """A bundle that needs a place. `candidates`: broker → what is known of it, None where nothing is. `seed` decides among equals."""
+    """A bundle that needs a broker. `candidates`: broker → its load, None if unknown. `seed`: decides between equal candidates."""
 
     bundle: str
     averages: Averages
@@ -99,9 +99,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`best`: the brokers among which Pulsar would draw, by name; `chosen`: the one drawn, None for none. `memory`: to hand in next time.
+    """`best`: the brokers from which Pulsar draws, by name; `chosen`: the drawn one or None. `memory`: for the next call.
 
-    `code` is stable, `text` reads on from the name of the chosen broker, or from that of the bundle when there is none.
+    `code` is stable; `text` continues a sentence that starts with the chosen broker or, without one, with the bundle.
     """
 
     best: tuple[str, ...]
@@ -113,20 +113,20 @@ class Placement:
 
 
 class Placer(Protocol):
-    """A rule that picks a broker for a bundle. Holds settings only; everything it remembers is in `Memory`."""
+    """A rule that picks a broker for a bundle. Holds settings only; its memory is in `Memory`."""
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Memory at the beginning of a round, before anything is placed. `brokers`: all that may be judged."""
+        """Returns the memory at the beginning of a round, before any placement. `brokers`: all brokers with valid figures."""
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """One bundle. Never raises on a legal request."""
+        """Places one bundle. Never raises on a valid request."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementStrategy:
-    """All that the product knows of one placement: `fixed` and `parity` make the rule of its settings, `summary` is a sentence.
+    """Registry entry of a placement: `fixed` and `parity` build the rule from its settings, `summary` is a sentence.
 
-    `remembers`: whether its memory changes in a round that places nothing.
+    `remembers`: whether its memory changes in a round that places no bundle.
     """
 
     name: str
@@ -138,26 +138,26 @@ class PlacementStrategy:
     remembers: bool = False
 
     def build(self, settings: object, mode: Mode) -> Placer:
-        """The rule with these settings, which are of the class `settings`."""
+        """Builds the rule; `settings` must be of the entry's settings class."""
         return (self.parity if mode == "parity" else self.fixed)(settings)
 
 
 def seed_of(cluster: str, round_: int, bundle: str) -> str:
-    """What a draw depends on: nothing but the question."""
+    """The seed of a draw: it depends on cluster, round and bundle only."""
     return "\x1f".join((cluster, str(round_), bundle))
 
 
 def draw(best: Sequence[str], seed: str) -> str:
-    """One of these brokers, each with the same chance over all seeds; the order they are given in does not matter."""
+    """Draws one of these brokers, each with the same probability over all seeds, whatever their order."""
     number = int.from_bytes(blake2b(seed.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
     return sorted(best)[number % len(best)]
 
 
 def unplaced(memory: Memory) -> Placement:
-    """The answer for a request without candidates."""
+    """The placement of a request without candidates."""
     return Placement((), None, memory, "no-candidates", "may go to no broker")
 
 
 def unknown_broker(memory: Memory, broker: str) -> Placement:
-    """The answer where Java throws, because one of the candidates has no load data."""
+    """The placement where Java throws an exception, because a candidate has no load data."""
     return Placement((), None, memory, "unknown-broker", f"cannot be placed: nothing is known of {broker}, one of the candidates")

@@ -1,8 +1,8 @@
-"""A destination for every bundle that leaves: policies first, then filters, then the placement, each move counted for those after it.
+"""Finds a destination for every leaving bundle: policies first, then filters, then the placement. Each move counts for the next ones.
 
 Source of the rule: step 4 of the shedding round and `selectBroker` of `ModularLoadManagerImpl`, `TransferShedder.isTransferable` of the
-extensible load manager, Pulsar 4.2.4. In parity mode no move counts before a report shows it, as in Java; in fixed mode all do, and a
-destination that a shedding rule named is kept if it may take the bundle.
+extensible load manager, Pulsar 4.2.4. In parity mode a move counts once a report shows it, as in Java; in fixed mode all moves count, and
+the destination of a shedding rule is kept if that broker may take the bundle.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from strategies.settings import Mode, Setting, Weights
 
 @dataclass(frozen=True, slots=True)
 class DestinationSettings:
-    """When a destination is too full, whatever placement chose it."""
+    """Limit above which a destination is too full, for every placement."""
 
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A bundle goes to a broker that is, or would be, fuller than this only for want of a better one",
+            "A broker that is or would be fuller than this takes a bundle only if no other broker is below this limit",
             "%",
             "loadBalancerBrokerOverloadedThresholdPercentage",
             ge=0,
@@ -39,9 +39,9 @@ class DestinationSettings:
 
 @dataclass(frozen=True)
 class DestinationRules:
-    """By what destinations are named. `placer`: None where Pulsar places what leaves without a destination.
+    """Rules that name destinations. `placer`: None if Pulsar places bundles that leave without a destination.
 
-    `balances_usage`: the shedding rule evens usage out, so a move that only shifts the peak is none (a rule that evens traffic out may).
+    `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a rule that balances traffic may do so.
     """
 
     placer: Placer | None
@@ -56,7 +56,7 @@ class DestinationRules:
 
 
 class Destinations:
-    """The destinations of one round, named one after the other. `memory` is what the placement wants to be remembered."""
+    """The destinations of one round, named one after the other. `memory`: the memory of the placement."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Destinations:
         self.memory = memory if rules.placer is None else rules.placer.open_round(self._ledger.candidates(), memory)
 
     def name(self, decision: Decision) -> Decision | Skip:
-        """The decision with its destination, or why its bundle stays. Never raises on a legal view."""
+        """The decision with its destination, or the skip of a bundle that stays. Never raises on a valid view."""
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source, averages)
         fleet = self._fleet()
@@ -97,15 +97,15 @@ class Destinations:
 
     @property
     def _asks_first(self) -> bool:
-        """The extensible load manager has no check of its own before it looks for a destination."""
+        """Whether the load manager checks that a bundle may leave before it looks for a destination; the extensible one does not."""
         return self._rules.mode == "fixed" or self._rules.filters.settings.load_manager != "extensible"
 
     def mark(self) -> tuple[Ledger, Memory]:
-        """How things stand, for `back_to`."""
+        """The current state, for `back_to`."""
         return self._ledger.copy(), self.memory
 
     def back_to(self, mark: tuple[Ledger, Memory]) -> None:
-        """As if nothing had been named since."""
+        """Restores the state of `mark`: drops all destinations named since."""
         self._ledger, self.memory = mark
 
     def refusal(self, bundle: str, source: str, destination: str) -> Refusal | None:
@@ -122,21 +122,21 @@ class Destinations:
         return self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers
 
     def may_be_relieved(self, bundle: str, source: str) -> bool:
-        """Whether one of them would be less full with it than the source is now; the emptiest are asked first."""
+        """Whether a broker that may take the bundle would be less full with it than the source is now; the emptiest are checked first."""
         subject = self._subject(bundle, source, self._ledger.averages(bundle, source))
         takes = self._rules.filters.taker(subject, self._brokers, self._fleet())
         return any(broker != source and self._relieves(bundle, source, broker) and takes(broker) for broker in self._emptiest_first)
 
     @cached_property
     def _emptiest_first(self) -> list[str]:
-        """Asked when the round has named all its destinations."""
+        """Brokers by expected usage, computed after the round has named all its destinations."""
         return self._ledger.emptiest_first()
 
     def _may_take(self, subject: FilteredBundle, broker: str) -> bool:
         return broker in self._ledger.candidates() and self._rules.filters.taker(subject, self._brokers, self._fleet())(broker)
 
     def _subject(self, bundle: str, source: str, averages: Averages) -> FilteredBundle:
-        """A bundle that no report lists may still have a topic count in the policies."""
+        """The bundle as input of the filters; one that no report lists may still have a topic count in the policies."""
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
         return FilteredBundle(bundle, source, topics)
 
@@ -148,7 +148,7 @@ class Destinations:
         return self._modular(decision, allowed, averages)
 
     def _modular(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        """As Java looks a destination up: an overloaded first choice gives all brokers that policies allow a second chance."""
+        """Java's lookup of a destination: if the first choice is overloaded, it tries all brokers that the policies allow."""
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
             willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
@@ -159,7 +159,7 @@ class Destinations:
         return _answer(decision, placement, allowed)
 
     def _fixed(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
-        """For a bundle without destination, or with one that must not take it; brokers that it would overload are passed over."""
+        """Places a bundle without a destination, or whose destination must not take it; leaves out brokers that it would overload."""
         if self._rules.placer is None or (decision.destination is not None and self._rules.filters.settings.load_manager == "extensible"):
             return _as_decided(decision, allowed)
         placement = self._place(decision, allowed.brokers, averages)
@@ -189,7 +189,7 @@ class Destinations:
         return candidate is not None and candidate.usage > self._rules.settings.overloaded_percent / 100.0
 
     def _would_not_help(self, decision: Decision, broker: str) -> bool:
-        """A broker may become fuller than its source only where usage is not what is evened out, and never be overloaded by that."""
+        """Whether the broker would become at least as full as the source. Rules that balance traffic allow it up to the overload limit."""
         after = self._ledger.usage_with(broker, decision.bundle, decision.source)
         harmless = not self._rules.balances_usage and after <= self._rules.settings.overloaded_percent / 100.0
         return not harmless and not self._relieves(decision.bundle, decision.source, broker)
@@ -208,7 +208,7 @@ class Destinations:
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
-    """The extensible load manager decides while shedding; what is left is to check its choice."""
+    """Checks a destination that the extensible load manager chose while shedding."""
     if decision.destination is None:
         elsewhere = [broker for broker in allowed.brokers if broker != decision.source]
         return decision if elsewhere else _skip(decision, _nowhere(allowed))
@@ -227,13 +227,13 @@ def _answer(decision: Decision, placement: Placement, allowed: Allowed) -> Decis
 
 
 def _instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
-    """Why another broker than the one that shedding named gets the bundle."""
+    """Explains why the bundle does not go to the broker that shedding named; empty if shedding named none."""
     refusal = None if decision.destination is None or decision.destination == chosen else allowed.refused.get(decision.destination)
     return "" if refusal is None else f"{decision.destination} {refusal.text}, but "
 
 
 def _nowhere(allowed: Allowed) -> Refusal:
-    return Refusal("no-destination", f"may go nowhere: {allowed.summary()}")
+    return Refusal("no-destination", f"may go to no broker: {allowed.summary()}")
 
 
 def _skip(decision: Decision, refusal: Refusal) -> Skip:

@@ -23,23 +23,26 @@ class LeastLongTermRateSettings:
     overloaded_percent: Annotated[
         float,
         Setting(
-            "A broker that is fuller than this takes a bundle only if all are", "%", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0
+            "A broker fuller than this takes a bundle only if all brokers are fuller",
+            "%",
+            "loadBalancerBrokerOverloadedThresholdPercentage",
+            ge=0,
         ),
     ] = 85.0
 
 
 @dataclass(frozen=True)
 class ParityLeastLongTermRate:
-    """The rule to the letter: an overloaded broker scores infinity, and all brokers are equally good when all are overloaded."""
+    """The rule exactly as in Java: an overloaded broker scores infinity, and all brokers are equal when all are overloaded."""
 
     settings: LeastLongTermRateSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The candidates with the smallest score, or all of them when no score is a finite number or infinity."""
+        """Chooses from the candidates with the smallest score, or from all of them when every score is NaN."""
         scores: dict[str, float] = {}
         for broker, candidate in request.candidates.items():
             if candidate is None:
@@ -60,16 +63,16 @@ class ParityLeastLongTermRate:
 
 @dataclass(frozen=True)
 class LeastLongTermRate:
-    """The same rule with the moves of the round counted, both ways; when all brokers are overloaded, the one that is least so."""
+    """The rule with arriving and leaving bundles of the round counted; if all brokers are overloaded, the least used one."""
 
     settings: LeastLongTermRateSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The candidates with the smallest rate of those that are not overloaded."""
+        """Chooses from the candidates with the smallest rate that are not overloaded."""
         known = {broker: candidate for broker in sorted(request.candidates) if (candidate := request.candidates[broker]) is not None}
         limit = self.settings.overloaded_percent / 100.0
         healthy = {broker: candidate for broker, candidate in known.items() if candidate.expected <= limit}

@@ -1,7 +1,7 @@
 """LeastResourceUsageWithWeight: brokers whose usage, averaged over time, is well below the mean of all candidates.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers a smoothed usage
-per broker, which Java advances with every bundle it places; the repaired rule advances it once a round.
+per broker. Java advances it with every bundle that it places; the repaired rule advances it once per round.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class LeastResourceUsageSettings:
 
 @dataclass(frozen=True)
 class ParityLeastResourceUsage:
-    """The rule to the letter: every look-up is one more sample, and nothing that was placed before counts."""
+    """The rule exactly as in Java: every lookup adds a sample, and earlier placements do not count."""
 
     settings: LeastResourceUsageSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
@@ -67,7 +67,7 @@ class ParityLeastResourceUsage:
 
 @dataclass(frozen=True)
 class LeastResourceUsage:
-    """The same rule with one sample a round and the moves of the round counted; with nobody well below the mean, the least used one."""
+    """The rule with one sample per round and the round's moves counted; if no broker is well below the mean, the least used one."""
 
     settings: LeastResourceUsageSettings
 
@@ -83,12 +83,12 @@ class LeastResourceUsage:
         return with_smoothed(memory, after)
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Candidates well below the mean of all, or the lowest."""
+        """Chooses from the candidates well below the mean of all or, without any, from the lowest."""
         return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
 
 
 def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memory: Memory, request: Request) -> Placement:
-    """The repaired choice from expected levels, for either load manager."""
+    """The choice of the repaired rule from expected levels, for both load managers."""
     if not found:
         if not request.candidates:
             return unplaced(memory)
@@ -102,7 +102,7 @@ def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memo
 
 
 def smoothed(memory: Memory) -> dict[str, float]:
-    """Broker → smoothed usage (fraction), where there is any."""
+    """Broker → smoothed usage (fraction); no entry for a broker without one."""
     return {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}
 
 
@@ -113,17 +113,17 @@ def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
 
 
 def answer(best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:
-    """The choice to the letter: brokers well below the mean, or just anybody."""
+    """The choice as in Java: from the brokers well below the mean or, without any, from all candidates."""
     evidence = {"mean": mean}
     if best:
         text = f"is well below the mean usage of {100 * mean:.1f} %, drawn from {len(best)}"
         return Placement(tuple(best), draw(best, seed), memory, "well-below-mean", text, evidence)
-    text = f"was drawn from all {len(candidates)} candidates, nobody being well below the mean usage of {100 * mean:.1f} %"
+    text = f"was drawn from all {len(candidates)} candidates, because none is well below the mean usage of {100 * mean:.1f} %"
     return Placement(tuple(candidates), draw(candidates, seed), memory, "nobody-below-mean", text, evidence)
 
 
 def _advanced(broker: Candidate, before: float | None, history: float) -> float:
-    """The history after one more sample; an idle broker starts anew."""
+    """The smoothed usage after one more sample; for an idle broker it starts again."""
     figures = broker.load.figures
     idle = figures.bundle_count == 0 or (figures.traffic.msg_rate_in == 0 and figures.traffic.msg_rate_out == 0)
     return broker.usage if before is None or idle else history * before + (1 - history) * broker.usage

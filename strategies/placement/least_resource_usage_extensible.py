@@ -1,7 +1,7 @@
-"""LeastResourceUsageWithWeight of the extensible load manager: as the modular one, on the smoothed usage that shedding keeps.
+"""LeastResourceUsageWithWeight of the extensible load manager: as the modular one, but with the smoothed usage of shedding.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight` of Pulsar 4.2.4. It remembers
-nothing of its own: `BrokerMemory.ewma` stands for the `weightedMaxEMA` of a broker's load data, None for a broker without such data.
+nothing of its own: `BrokerMemory.ewma` is the `weightedMaxEMA` of a broker's load data, None for a broker without such data.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from strategies.placement.levels import levels
 
 @dataclass(frozen=True)
 class ParityExtensibleLeastResourceUsage:
-    """The rule to the letter: when nobody is well below the mean, any candidate will do, even one that nothing is known of."""
+    """The rule exactly as in Java: if no broker is well below the mean, it draws from all candidates, even those of unknown load."""
 
     settings: LeastResourceUsageSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Candidates well below the mean of those with load data."""
+        """Chooses from the candidates well below the mean of those with load data."""
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
@@ -45,16 +45,16 @@ class ParityExtensibleLeastResourceUsage:
 
 @dataclass(frozen=True)
 class ExtensibleLeastResourceUsage:
-    """The same rule with the moves of the round counted; without a broker well below the mean, the least used one."""
+    """The rule with the round's moves counted; without a broker well below the mean, the least used one."""
 
     settings: LeastResourceUsageSettings
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """Candidates well below the mean of all, or the lowest; a broker without smoothed usage counts with its newest."""
+        """Chooses from the candidates well below the mean, or the lowest; a broker without smoothed usage counts with its newest usage."""
         return by_level(levels(request, _smoothed(memory)), self.settings, memory, request)
 
 

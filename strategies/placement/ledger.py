@@ -1,4 +1,4 @@
-"""What every broker carries while a round decides: its report, plus the moves that no report shows yet."""
+"""The load of every broker while a round decides: its report, plus the moves that no report shows yet."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from strategies.placement.contract import UNKNOWN, Averages, Candidate, Row
 from strategies.settings import Weights
 from strategies.usage import weighted_usage, weighted_usages
 
-#: Counting one namespace in every table is quick, counting all of them at once takes as long as counting some dozen.
+#: Number of namespaces counted one by one. Counting all namespaces at once takes as long as counting some dozen.
 _COUNTED_AT_MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class CountedMove:
-    """A bundle on its way. `shown`: the figures of both brokers contain it already, only their lists of bundles do not."""
+    """A bundle on its way. `shown`: the figures of both brokers already include the move, but their lists of bundles do not."""
 
     bundle: str
     source: str
@@ -29,7 +29,7 @@ class CountedMove:
 
 
 class Ledger:
-    """Figures, bundles and topics of the brokers of one round. Tables are unpacked and counted when somebody asks, and once."""
+    """Figures, bundles and topics of the brokers of one round. Tables are unpacked and counted on first access, and only once."""
 
     def __init__(self, brokers: Sequence[BrokerLoad], weights: Weights) -> None:
         self._brokers = {broker.broker: broker for broker in brokers}
@@ -43,7 +43,7 @@ class Ledger:
         self._leaving: dict[str, dict[str, Averages]] = {}
 
     def copy(self) -> Ledger:
-        """A ledger of its own with the same moves; what was counted of tables is shared for as long as it holds."""
+        """An independent ledger with the same moves; shares the counts of tables as long as they are valid."""
         other = Ledger(tuple(self._brokers.values()), self._weights)
         other._figures, other._candidates = dict(self._figures), dict(self._candidates)
         other._served, other._topics = dict(self._served), dict(self._topics)
@@ -53,7 +53,7 @@ class Ledger:
         return other
 
     def candidate(self, broker: str) -> Candidate | None:
-        """What a placement knows of a broker; None for one that is not of this round."""
+        """A broker as candidate of a placement; None for a broker that is not in this round."""
         load = self._brokers.get(broker)
         if load is None:
             return None
@@ -65,7 +65,7 @@ class Ledger:
         return self._candidates[broker]
 
     def candidates(self) -> Mapping[str, Candidate]:
-        """All brokers, in the order of the round; each looked at when somebody asks for it."""
+        """All brokers, in the order of the round; each is evaluated on first access."""
         return _Candidates(self, tuple(self._brokers))
 
     def emptiest_first(self) -> list[str]:
@@ -74,7 +74,7 @@ class Ledger:
         return [broker for _, broker in sorted(zip(expected, self._figures, strict=True))]
 
     def averages(self, bundle: str, broker: str) -> Averages:
-        """A bundle as the table of its broker has it; Pulsar's defaults for one that is not in it."""
+        """Averages of a bundle from the table of its broker; Pulsar's defaults for a bundle that is not in it."""
         load = self._brokers.get(broker)
         if load is None or bundle not in load.bundles.names:
             return UNKNOWN
@@ -93,7 +93,7 @@ class Ledger:
         return self._served[broker]
 
     def bundles_of(self, namespace: str, broker: str) -> int:
-        """What `served` says of one namespace. For the first few of a round no table is unpacked for that."""
+        """The count of `served` for one namespace. The first few namespaces of a round are counted without unpacking tables."""
         load = self._brokers.get(broker)
         if broker in self._served or load is None or load.count_bundles is None:
             return self.served(broker).get(namespace, 0)
@@ -120,13 +120,13 @@ class Ledger:
         return sum(averages.topics for averages in arriving.values()) if arriving else 0
 
     def usage_with(self, broker: str, bundle: str, source: str) -> float:
-        """Usage (fraction) of a broker after it took the bundle as well."""
+        """Usage (fraction) of a broker after it takes this bundle too."""
         load = self._brokers[source]
         figures = burdened(self._figures[broker], load.figures, share_of_traffic(load, bundle))
         return weighted_usage(figures, self._weights)
 
     def count(self, move: CountedMove) -> None:
-        """From now on the move has happened."""
+        """Counts the move as done."""
         load = self._brokers.get(move.source)
         if load is not None:
             self._leave(move)
@@ -141,7 +141,7 @@ class Ledger:
             self._figures[move.destination] = burdened(self._figures[move.destination], load.figures, share)
 
     def _leave(self, move: CountedMove) -> None:
-        """A bundle that its source no longer lists has left already."""
+        """Counts the bundle as gone from its source, unless the source no longer lists it."""
         if move.bundle in self._brokers[move.source].bundles.names:
             self._leaving.setdefault(move.source, {})[move.bundle] = move.averages
         self._forget(move.source)

@@ -1,6 +1,6 @@
-"""How full the candidates for a bundle are when earlier moves of the round are counted: shared by the repaired placements.
+"""Levels of the candidates for a bundle, with earlier moves of the round counted: shared by the repaired placements.
 
-A level is a fraction (1.0 = 100 %): the usage a broker is judged by, plus what the moves that its figures do not show yet will change.
+A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves that its figures do not show yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TOLERANCE = 1e-6
 
 
 def levels(request: Request, history: Mapping[str, float]) -> dict[str, float]:
-    """Broker → level, by name; brokers without finite figures have none. `history`: smoothed usage, where there is any."""
+    """Broker → level, by name; no entry for brokers without finite figures. `history`: broker → smoothed usage, if any."""
     found = {}
     for broker in sorted(request.candidates):
         candidate = request.candidates[broker]
@@ -39,6 +39,6 @@ def mean_of(found: Mapping[str, float]) -> float:
 
 
 def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, ...]:
-    """Brokers whose level is that of the lowest, or not more than `within` above it."""
+    """Brokers whose level is at most `within` above the lowest one."""
     least = min(found.values(), default=0.0)
     return tuple(broker for broker, level in found.items() if level <= least + within)

@@ -1,4 +1,4 @@
-"""All placements by name: the only place that knows which there are."""
+"""The registry of all placements by name."""
 
 from __future__ import annotations
 

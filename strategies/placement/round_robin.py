@@ -18,19 +18,19 @@ _LAST_TURN = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinSettings:
-    """RoundRobinBrokerSelector has none."""
+    """RoundRobinBrokerSelector has no settings."""
 
 
 @dataclass(frozen=True)
 class ParityRoundRobin:
-    """The rule to the letter: the order is that of a hash set, remembered until it no longer fits the candidates."""
+    """The rule exactly as in Java: the order is that of a hash set, kept until it no longer matches the candidates."""
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The next one of the remembered copy."""
+        """Chooses the next candidate of the remembered copy."""
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
@@ -45,14 +45,14 @@ class ParityRoundRobin:
 
 @dataclass(frozen=True)
 class RoundRobin:
-    """The same idea by name: the next candidate after the one that took the last bundle, whoever joined or left in between."""
+    """The rule by name: the next candidate after the one that took the last bundle, even if brokers joined or left in between."""
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
-        """Nothing changes with a round."""
+        """Returns the memory unchanged."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:
-        """The next name, or the first one again."""
+        """Chooses the next name, or the first one after the last."""
         names = sorted(request.candidates)
         if not names:
             return unplaced(memory)

@@ -1,1 +1,1 @@
-"""Which bundles should leave which broker: one folder per strategy, found through `registry`."""
+"""Strategies that pick the bundles to move from a broker: one folder per strategy, listed in `registry`."""

@@ -1,4 +1,4 @@
-"""Which bundles of a broker may leave, heaviest first, and how many of them do: shared by all shedders of the modular load manager.
+"""Selects the bundles of a broker that may leave, and picks from them, heaviest first: shared by all shedders of the modular load manager.
 
 Source of the rule: the candidate streams of OverloadShedder, ThresholdShedder, UniformLoadShedder and AvgShedder of Pulsar 4.2.4.
 """
@@ -18,7 +18,7 @@ from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Mode
 from strategies.shedding.reason_texts import setting
 
-#: A picker looks at the loads of the candidates, heaviest first, and answers with the positions it takes.
+#: Takes the loads of the candidates, heaviest first; returns the positions that it picks.
 Picker = Callable[[Sequence[float]], list[int]]
 
 
@@ -35,9 +35,9 @@ class Candidates:
 
 
 def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collection[str] = ()) -> Candidates:
-    """The common candidate list, in table order. `taken`: bundles that were picked already, in the same round, from another broker.
+    """The common candidate list, in table order. `taken`: bundles already picked from another broker in the same round.
 
-    Java's shedders do not know excluded namespaces: what they pick of them is left out afterwards, so parity mode looks at cooling only.
+    Java's shedders do not know excluded namespaces. In parity mode such bundles are removed after picking; here it checks cooling only.
     """
     cooling, is_excluded = view.cooling, view.is_excluded if mode == "fixed" else _nothing
     movable: list[int] = []
@@ -60,14 +60,14 @@ def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collect
 
 
 def column(loads: BundleLoads, metric: str) -> Floats:
-    """float64[n]: `msg_rate` or `msg_throughput` of a table. NaN and infinities pass through quietly."""
+    """float64[n]: `msg_rate` or `msg_throughput` of a table. NaN and infinities cause no warnings."""
     with np.errstate(all="ignore"):
         values: Floats = getattr(loads, metric)
         return values
 
 
 def at_least(minimum: float) -> Picker:
-    """Takes one after the other while less than `minimum` is marked, and the heaviest in any case."""
+    """A picker that takes loads until their sum reaches `minimum`, and the heaviest one in any case."""
 
     def pick(loads: Sequence[float]) -> list[int]:
         marked, taken = 0.0, 0
@@ -82,7 +82,7 @@ def at_least(minimum: float) -> Picker:
 
 
 def that_fit(need: float) -> Picker:
-    """Takes every load above zero that fits into what is left of `need`."""
+    """A picker that takes every load above zero that fits into the rest of `need`."""
 
     def pick(loads: Sequence[float]) -> list[int]:
         left, taken = need, []
@@ -97,9 +97,9 @@ def that_fit(need: float) -> Picker:
 
 @dataclass(frozen=True)
 class JavaTies:
-    """Breaks ties between bundles as Java does: by the walk over a fresh HashMap that was filled walking a ConcurrentHashMap.
+    """Breaks ties between bundles as in Java: by the iteration order of a new HashMap filled in the order of a ConcurrentHashMap.
 
-    The walk needs the name of every bundle of the cluster, so it is made when the first tie matters and not before.
+    That order depends on the name of every bundle of the cluster, so it is computed only when the first tie matters.
     """
 
     view: ClusterView
@@ -111,7 +111,7 @@ class JavaTies:
         return {names[index]: position for position, index in enumerate(order.tolist())}
 
     def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
-        """Positions of `names` that the picker takes, in Java's order: heaviest first, `Double.compare` deciding what is equal."""
+        """Positions of `names` that the picker takes, in Java's order: heaviest first, equality by `Double.compare`."""
         keys = double_keys(loads)
         order = np.argsort(-keys, kind="stable")
         picked = picker(loads[order].tolist())
@@ -129,27 +129,25 @@ def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -
 
 
 def ordinary_bundles(broker: BrokerLoad) -> int:
-    """How many bundles of a broker are not Pulsar's own; bundles without averages cannot be told apart and count as ordinary."""
+    """Number of bundles of a broker that are not Pulsar's own. The type of bundles without averages is unknown; they count as ordinary."""
     names = broker.bundles.names
     known = sum(not is_system_bundle(name, "fixed") for name in names)
     return known + max(0, broker.figures.bundle_count - len(names))
 
 
 def bundles_left_alone(broker: str, code: str, text: str, names: Sequence[str]) -> list[Skip]:
-    """The skip that all these bundles share, by name; none for no bundles."""
+    """One skip for all these bundles, by name; no skip without bundles."""
     return [Skip("bundle", tuple(sorted(names)), code, text, broker)] if names else []
 
 
 def must_stay(broker: str, found: Candidates) -> list[Skip]:
-    """Skips of the bundles that were no candidates."""
-    cooling = (
-        f"it was commanded to move a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
-    )
+    """Skips of the bundles that are not candidates."""
+    cooling = f"a command moved it a short while ago and its cool-down is not over: {setting('round.cool_down_ms', found.cool_down_ms)}"
     return [
         *bundles_left_alone(broker, "system-bundle", "it belongs to Pulsar itself and means nothing on another broker", found.system),
         *bundles_left_alone(broker, "cooling-down", cooling, found.cooling),
         *bundles_left_alone(broker, "excluded-namespace", "limits.excluded_namespaces names its namespace", found.excluded),
-        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and lets it go in this round", found.taken),
+        *bundles_left_alone(broker, "already-leaving", "another broker reports it too and sheds it in this round", found.taken),
     ]
 
 

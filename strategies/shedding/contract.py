@@ -1,4 +1,4 @@
-"""What every shedding strategy answers to, and what it states about itself; all other packages know nothing else of it."""
+"""The interface and the description of a shedding strategy: all that other packages use of one."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from strategies.settings import Mode, Weights
 
 
 class Shedder(Protocol):
-    """A rule that picks bundles to move. Holds settings only; everything it remembers is in `Memory`."""
+    """A rule that picks bundles to move. Holds settings only; its memory is in `Memory`."""
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round. Never raises on a legal view. A broker or bundle it leaves alone appears in `skips` with a reason code."""
+        """Runs one round. Never raises on a valid view. Each broker or bundle left alone appears in `skips` with a reason code."""
 
     def usage(self, broker: BrokerLoad) -> float:
-        """The usage (fraction) this rule judges a broker by before any history, for round records."""
+        """The usage (fraction) of a broker by this rule, without history; used in round records."""
 
 
-#: Of brokers by name, `usages`: float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; what was remembered.
-#: Answers how many rounds from the first on are certain to decide nothing, and what is remembered after them.
+#: Arguments, with brokers by name: `usages` float64[rounds, brokers], all finite; `fresh`: whether a figure is a new sample; the memory.
+#: Returns how many rounds, from the first on, certainly decide nothing, and the memory after them.
 QuietScreen = Callable[[Sequence[str], Floats, Bools, Memory], tuple[int, Memory]]
 
 
 @dataclass(frozen=True, slots=True)
 class GoalFigure:
-    """When a strategy has nothing to do: `figure` (in points) of a round's record is below the setting `key` (with `within`: or equal).
+    """A strategy's goal: `figure` (in points) of a round's record is below the setting `key` (with `within`: or equal to it).
 
-    `measure`: the figure in words. `limit_name`: what reports call the limit; `scale`: points of one unit of the setting. Without a `key`
-    the figure is shown only, and the cluster is balanced when the round's record says `even`.
+    `measure`: the figure in words. `limit_name`: name of the limit in reports; `scale`: points per unit of the setting. Without a `key`,
+    the figure is only shown, and the cluster is balanced when the round's record has the skip `even`.
     """
 
     measure: str
@@ -44,14 +44,14 @@ class GoalFigure:
 
 @dataclass(frozen=True, slots=True)
 class SheddingStrategy:
-    """All that the product knows of one strategy; picklable, so functions are defined at the top of a module.
+    """Registry entry of a strategy. It is picklable, so its functions are defined at module level.
 
-    `fixed`, `parity`: the rule in either mode, made of its settings. `summary`: a sentence. `goal`: when a cluster is balanced.
-    `tuning`: setting → values that `tune` tries, the default among them. `placement`: the one that Pulsar's users run beside it;
-    `published_placement`: the one its published figures were made with, if it can be chosen. `load_manager`: the one it belongs to.
-    `balances`: what it evens out. `quiet`: of settings of fixed mode, finds rounds
-    that decide nothing for back-tests; None where every round has to run.
-    `demo`: setting → value and reason where the demo does not use the default.
+    `fixed`, `parity`: build the rule of the mode from its settings. `summary`: a sentence. `goal`: when a cluster is balanced.
+    `tuning`: setting → values that `tune` tries, including the default. `placement`: the one that Pulsar's users run with it;
+    `published_placement`: the one behind its published figures, if available. `load_manager`: the one it belongs to.
+    `balances`: the measure that it balances. `quiet`: takes the settings of fixed mode and finds rounds
+    that decide nothing, for back-tests; None if every round has to run.
+    `demo`: setting → value and reason, where the demo does not use the default.
     """
 
     name: str
@@ -71,9 +71,9 @@ class SheddingStrategy:
 
     @property
     def java_class(self) -> str:
-        """The class of Pulsar without its package."""
+        """Name of Pulsar's class, without its package."""
         return self.pulsar_class.rpartition(".")[2]
 
     def build(self, settings: object, weights: Weights, mode: Mode) -> Shedder:
-        """The rule with these settings, which are of the class `settings`."""
+        """Builds the rule; `settings` must be of the entry's settings class."""
         return (self.parity if mode == "parity" else self.fixed)(settings, weights)

@@ -1,4 +1,4 @@
-"""The order in which Pulsar executes what a shedder picked: that of the result multimap, which is cleared but never shrinks.
+"""The order in which Pulsar carries out a shedder's picks: that of the result multimap, which is cleared but never shrinks.
 
 Source of the rule: the `selectedBundlesCache` (ArrayListMultimap) of OverloadShedder, ThresholdShedder and UniformLoadShedder.
 """

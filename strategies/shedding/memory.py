@@ -1,4 +1,4 @@
-"""Reading and replacing what shedders remember per broker, without touching what others remember there."""
+"""Reads and replaces the shedders' memory per broker, without changing the memory of other rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
 
 
 def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], gave_at_ms: Mapping[str, int]) -> Memory:
-    """Memory with these averages of usage and throughput, brokers that are not named keep theirs; and exactly these times of giving."""
+    """Memory with these averages of usage and throughput (other brokers keep theirs) and with exactly these times of shedding."""
     brokers = dict(memory.brokers)
     for broker, (usage, throughput) in averages.items():
         brokers[broker] = replace(brokers.get(broker, NO_MEMORY), ewma=usage, throughput_ewma=throughput)
@@ -28,7 +28,7 @@ def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], 
 
 
 def gave_at(memory: Memory) -> dict[str, int]:
-    """Broker → when it was last decided that it gives, as long as that is remembered."""
+    """Broker → time of the last decision that it sheds, if in memory."""
     return {broker: kept.gave_at_ms for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None}
 
 
@@ -40,7 +40,7 @@ def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:
-    """Memory with exactly these counts; a broker in neither mapping has none any more."""
+    """Memory with exactly these counts; a broker in neither mapping has no counts."""
     brokers = dict(memory.brokers)
     counted = [broker for broker, kept in memory.brokers.items() if kept.hit_high is not None or kept.hit_low is not None]
     for broker in dict.fromkeys((*counted, *high, *low)):

@@ -1,4 +1,4 @@
-"""How figures read in the sentences of decisions and skips, and one way to say why many brokers are left alone."""
+"""Formats figures in the texts of decisions and skips, and combines the skips of many brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from strategies.model import MIB, Decision, Evidence, Skip
 
-#: Up to this many brokers with one reason each get a sentence of their own; in larger clusters they share one.
+#: Up to this number of brokers with the same reason, each has its own sentence; in larger clusters they share one.
 SPELLED_OUT = 50
 
 
@@ -28,21 +28,21 @@ def msgs(per_s: float) -> str:
 
 
 def setting(path: str, value: float) -> str:
-    """A setting that explains a reason, with its value as it stands in a settings file: `shedding.avg.min_msg_rate = 1000`."""
+    """A setting that explains a reason, with its value as in a settings file: `shedding.avg.min_msg_rate = 1000`."""
     return f"{path} = {value:.15g}"
 
 
 def broker_skips(
     code: str, brokers: Sequence[str], sentence: Callable[[int], str], together: Callable[[], str], evidence: Evidence | None = None
 ) -> list[Skip]:
-    """One skip per broker, `sentence(i)` saying why for `brokers[i]`; for very many one skip, `together()` saying it for all."""
+    """One skip per broker, with the text `sentence(i)` for `brokers[i]`; for very many brokers one skip with the text `together()`."""
     if len(brokers) > SPELLED_OUT:
         return [Skip("broker", tuple(brokers), code, together(), None, evidence or {})]
     return [Skip("broker", (broker,), code, sentence(index), None, evidence or {}) for index, broker in enumerate(brokers)]
 
 
 def gathered(skips: Sequence[Skip]) -> tuple[Skip, ...]:
-    """The skips, with those of brokers that share a code made one where there are very many; the first of them speaks for all."""
+    """The skips; where very many skips of brokers share a code, one skip replaces them, with the text of the first one."""
     counts = Counter(skip.code for skip in skips if skip.subject == "broker")
     many = {code for code, count in counts.items() if count > SPELLED_OUT}
     kept = [skip for skip in skips if skip.subject != "broker" or skip.code not in many]
@@ -54,7 +54,7 @@ def gathered(skips: Sequence[Skip]) -> tuple[Skip, ...]:
 
 
 def settling(brokers: Sequence[str]) -> list[Skip]:
-    """Brokers that must be neither source nor destination yet."""
+    """Skips of brokers that must be neither source nor destination yet."""
     text = "it took part in a move that its newest sample cannot show yet"
     return broker_skips(
         "settling", brokers, lambda _: text, lambda: f"{len(brokers):,} brokers took part in moves that no sample shows yet"
@@ -62,7 +62,7 @@ def settling(brokers: Sequence[str]) -> list[Skip]:
 
 
 def unusable(brokers: Sequence[str]) -> list[Skip]:
-    """Brokers whose usage is no finite number."""
+    """Skips of brokers whose usage is not a finite number."""
     text = "its resource figures give no finite usage"
     return broker_skips(
         "unusable-figures", brokers, lambda _: text, lambda: f"the figures of {len(brokers):,} brokers give no finite usage"
@@ -70,7 +70,7 @@ def unusable(brokers: Sequence[str]) -> list[Skip]:
 
 
 def revised(skips: Sequence[Skip], decisions: Sequence[Decision], newer: Sequence[Skip]) -> list[Skip]:
-    """The skips after a second look: brokers that take part after all, or have a newer reason, lose their old one."""
+    """The skips after a second pass, without old skips of brokers that now take part or have a newer reason."""
     looked_at = {decision.source for decision in decisions} | {name for skip in newer if skip.subject == "broker" for name in skip.names}
     kept = []
     for skip in skips:

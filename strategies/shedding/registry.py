@@ -1,4 +1,4 @@
-"""All shedding strategies: the only place that knows which there are. A new one is a folder beside this file and one entry here."""
+"""The registry of all shedding strategies. A new strategy is a folder beside this file and one entry here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strategies.shedding.uniform.strategy import UNIFORM
 SHEDDERS: Registry[SheddingStrategy] = Registry("shedding", THRESHOLD, AVG, OVERLOAD, UNIFORM, TRANSFER)
 #: The strategy that runs unless the settings name another.
 DEFAULT = AVG.name
-#: What the extensible load manager runs in place of every class that is not made for it (UnloadScheduler).
+#: The strategy that the extensible load manager runs instead of a class made for the modular one (UnloadScheduler).
 EXTENSIBLE = next(strategy for strategy in SHEDDERS.values() if strategy.load_manager == "extensible")
 
 

@@ -1,4 +1,4 @@
-"""What a broker above its limit gives away, in both modes: shared by the rules that shed "at least so much" of a broker's traffic.
+"""Picks the bundles that a broker above its limit sheds, in both modes: shared by rules that shed a minimum of a broker's traffic.
 
 Source of the rule: the common picker of OverloadShedder and ThresholdShedder of Pulsar 4.2.4.
 """
@@ -21,13 +21,13 @@ from strategies.shedding.candidates import (
 )
 from strategies.shedding.reason_texts import mib, points
 
-#: Added to the excess over the bar: the broker is meant to end five points below it.
+#: Added to the excess over the threshold: the broker should end five points below it.
 MARGIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class SheddingReason:
-    """Why a broker sheds; the same for all of its bundles. `minimum`: what is to leave, bytes/s."""
+    """Reason why a broker sheds, the same for all its bundles. `minimum`: throughput to shed, bytes/s."""
 
     code: str
     why: str
@@ -36,18 +36,18 @@ class SheddingReason:
 
     @property
     def met(self) -> str:
-        """Why the rest of the broker's bundles may stay."""
+        """Reason why the broker's other bundles stay."""
         return f"the {mib(self.minimum)} that had to go are covered by heavier bundles"
 
     def decision(self, bundle: str, source: str, throughput: float) -> Decision:
-        """The bundle leaves; placement decides where to."""
+        """Decision that the bundle leaves; placement names the destination."""
         leaving = f"{mib(throughput)} of the {mib(self.minimum)} to shed leave with this bundle for a broker that placement picks"
         text = f"{source} {self.why}: {leaving}"
         return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
 
 
 def relieve_as_java(broker: BrokerLoad, reason: SheddingReason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
-    """Heaviest first until the minimum is covered, at least one, in Java's order; and why the rest stays."""
+    """Picks bundles in Java's order, heaviest first, until the minimum is covered, at least one; the others become skips."""
     if broker.figures.bundle_count <= 1:
         return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
     loads, found = broker.bundles, candidates(broker.bundles, ties.view, "parity")
@@ -72,7 +72,7 @@ class Room:
 def relieve(
     broker: BrokerLoad, room: Room, reason: SheddingReason, view: ClusterView, taken: Collection[str]
 ) -> tuple[list[Decision], list[Skip]]:
-    """The same without known defects: only bundles that relieve the broker, and none that reverses the imbalance."""
+    """Picks bundles without Java's known defects: only bundles that relieve the broker, and none that reverses the imbalance."""
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, count)]
     usage, lowest = room.usage, room.lowest
@@ -90,26 +90,26 @@ def relieve(
 
 
 def too_few_bundles(broker: str, count: int) -> Skip:
-    """Moving a broker's only bundle moves the problem along."""
+    """Skip of a broker whose only bundle would move the problem to another broker."""
     if count:
         return Skip("broker", (broker,), "sole-bundle", "it is over the limit, but its only bundle would take the whole load along")
     return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
 
 
 def nothing_may_leave(broker: str, reason: SheddingReason) -> Skip:
-    """The broker is due, but every bundle of it has a reason to stay."""
+    """Skip of a broker that is due, but each of whose bundles has a reason to stay."""
     text = f"it {reason.why}, but none of its bundles may leave"
     return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
 
 
 def no_taker(broker: str, usage: float) -> Skip:
-    """Every other broker waits for a move to show, or is as full."""
+    """Skip of a broker while every other broker is settling or as full."""
     text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
     return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
 
 
 def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: float) -> list[str]:
-    """Heaviest first, without turning the imbalance round; where every bundle would, the lightest that still lowers the peak.
+    """Picks the heaviest bundles that do not reverse the imbalance; if every bundle would, the lightest one that still lowers the peak.
 
     `balancing_throughput`: throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic.
     """
@@ -127,7 +127,7 @@ def _left_alone(broker: str, staying: Mapping[str, float], reason: SheddingReaso
     spared = [name for name, load in staying.items() if 0 < load <= balancing_throughput]
     limit = f"it carries more than the {mib(balancing_throughput)} that would make the emptiest broker as full as this one"
     return [
-        *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
+        *bundles_left_alone(broker, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
         *bundles_left_alone(broker, "too-big", limit, too_big),
         *bundles_left_alone(broker, "not-needed", reason.met, spared),
     ]

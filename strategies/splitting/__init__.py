@@ -1,1 +1,1 @@
-"""When a bundle is split, where, and what the parts are called."""
+"""Bundle splits: when a bundle is split, and at which boundaries."""

@@ -1,4 +1,4 @@
-"""Which bundles a round splits, and why others that are too big stay whole for now."""
+"""Decides which bundles a round splits, and why others that are too big stay whole for now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strategies.splitting.where import Cuts
 
 @dataclass(frozen=True, slots=True)
 class DueSplits:
-    """The splits of a round, what stays whole, and for the extensible load manager the `hits` to remember."""
+    """The splits of a round, skips of bundles that stay whole and, for the extensible load manager, the new `hits`."""
 
     decisions: tuple[Decision, ...] = ()
     skips: tuple[Skip, ...] = ()
@@ -27,9 +27,9 @@ class DueSplits:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """By what a round splits. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles.
+    """Rules by which a round splits. `bundles_in`: number of bundles of a namespace; called only for namespaces with hot bundles.
 
-    `closed`: why nothing may be split now, if so; it reads on from what is wrong with a bundle.
+    `closed`: why no bundle may be split now, or None; its text continues a sentence about a bundle.
     """
 
     settings: SplitSettings
@@ -40,9 +40,9 @@ class SplitRules:
 
 
 def due_splits(view: ClusterView, leaving: Collection[str], hits: Mapping[str, int], rules: SplitRules) -> DueSplits:
-    """The splits of one round, after it was decided which bundles leave. `hits`: what the round before answered.
+    """The splits of one round, after the round has decided which bundles leave. `hits`: result of the previous round.
 
-    In fixed mode a bundle of the extensible load manager that was due and stays keeps its hits: it still is.
+    In fixed mode a bundle of the extensible load manager that was due but stays whole keeps its hits, because it is still due.
     """
     if not rules.settings.enabled:
         return DueSplits()
@@ -67,7 +67,7 @@ def due_splits(view: ClusterView, leaving: Collection[str], hits: Mapping[str, i
 def _by_broker(
     brokers: Sequence[BrokerLoad], hits: Mapping[str, int], rules: SplitRules
 ) -> tuple[tuple[Decision, ...], tuple[Skip, ...], dict[str, int]]:
-    """As every broker of the extensible load manager looks at its own bundles."""
+    """The splits of all brokers of the extensible load manager, each of which scans its own bundles."""
     decisions, skips, counted = list[Decision](), list[Skip](), dict[str, int]()
     for broker in brokers:
         table = broker.bundles
@@ -80,7 +80,7 @@ def _by_broker(
 
 
 def _middle(bundle: str) -> Cuts:
-    """Load reports name no topics, so only the middle of the range is known; where another algorithm cuts, its broker finds out."""
+    """The middle of the bundle's range. Load reports name no topics, so for another algorithm the broker finds the boundary itself."""
     parsed = parse_bundle(bundle)
     return None if parsed is None else (parsed[1].lower + (parsed[1].upper - parsed[1].lower) // 2,)
 
@@ -92,7 +92,7 @@ def _where_known(decision: Decision, settings: SplitSettings) -> Decision:
 
 
 def _twice(decision: Decision, kept: Mapping[str, Decision]) -> Refusal | None:
-    """A bundle that two brokers report must not be split twice in a round: ids stand for one command."""
+    """Refuses a second split of a bundle that two brokers report: an id identifies one command."""
     other = kept.get(decision.bundle)
     return None if other is None else Refusal("on-two-brokers", f"{other.source} reports it too, and splits it")
 

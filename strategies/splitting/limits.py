@@ -1,4 +1,4 @@
-"""What a bundle may hold and carry before it is split, for both load managers.
+"""Limits of a bundle above which it is split, for both load managers.
 
 Source of the rule: the checks at the start of `BundleSplitterTask` and `DefaultNamespaceBundleSplitStrategyImpl` of Pulsar 4.2.4. All
 limits are strict: a bundle exactly at its limit stays whole. A bundle of fewer than two topics is never split.
@@ -16,7 +16,7 @@ from strategies.model import MIB, Evidence
 from strategies.settings import Mode, Setting
 from strategies.splitting.where import Algorithm, FlowSettings
 
-#: Codes of the reasons, in the order in which they are looked at.
+#: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
 
 
@@ -50,7 +50,10 @@ class SplitSettings:
         int, Setting("A bundle with more traffic is split", "MiB/s", "loadBalancerNamespaceBundleMaxBandwidthMbytes", ge=0, le=2**31 - 1)
     ] = 100
     max_bundles: Annotated[
-        int, Setting("A namespace of so many bundles is not split further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1)
+        int,
+        Setting(
+            "Number of bundles at which a namespace is not split any further", "", "loadBalancerNamespaceMaximumBundles", ge=0, le=2**31 - 1
+        ),
     ] = 128
     difference_percent: Annotated[
         int,
@@ -65,7 +68,7 @@ class SplitSettings:
     hit_count: Annotated[
         int,
         Setting(
-            "Extensible manager: a bundle is split after more than so many looks in a row that found it too big",
+            "Extensible load manager: a bundle is split when more than this number of scans in a row find it too big",
             "",
             "loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
             ge=0,
@@ -73,18 +76,25 @@ class SplitSettings:
         ),
     ] = 3
     max_splits: Annotated[
-        int, Setting("Extensible manager: splits per look", "", "loadBalancerMaxNumberOfBundlesToSplitPerCycle", ge=1, le=10_000)
+        int,
+        Setting(
+            "Extensible load manager: maximum number of splits per scan",
+            "",
+            "loadBalancerMaxNumberOfBundlesToSplitPerCycle",
+            ge=1,
+            le=10_000,
+        ),
     ] = 10
 
     @property
     def flow(self) -> FlowSettings:
-        """What flow_or_qps_equally_divide is told."""
+        """Settings for flow_or_qps_equally_divide."""
         return FlowSettings(self.max_msg_rate, self.max_bandwidth_mib, self.difference_percent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizes:
-    """What bundles hold and carry, columns of n rows. `rate` messages/s and `throughput` bytes/s, both in + out."""
+    """Sizes and traffic of bundles, columns of n rows. `rate` messages/s and `throughput` bytes/s, both in + out."""
 
     topics: Ints
     sessions: Ints
@@ -102,13 +112,13 @@ class Sizes:
 
 
 def bandwidth_limit(settings: SplitSettings, mode: Mode) -> int:
-    """Bytes/s. Java multiplies in 32 bits, so that 2048 MiB/s and more turn into nonsense (2048: −2^31, 4096: 0)."""
+    """The limit in bytes/s. Java multiplies in 32 bits, so 2048 MiB/s and more overflow (2048: −2^31, 4096: 0)."""
     limit = int(settings.max_bandwidth_mib) * MIB
     return limit if mode == "fixed" else (limit + 2**31) % 2**32 - 2**31
 
 
 def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
-    """int64[n]: index into REASONS of the first limit a bundle is above, −1 for a bundle that stays whole."""
+    """int64[n]: index into REASONS of the first limit that a bundle exceeds, −1 for a bundle that stays whole."""
     above = (
         sizes.topics > settings.max_topics,
         (settings.max_sessions > 0) & (sizes.sessions > settings.max_sessions),
@@ -120,7 +130,7 @@ def reasons(sizes: Sizes, settings: SplitSettings, mode: Mode) -> Ints:
 
 
 def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
-    """float64[n]: how many times the limit a bundle is at, by whichever limit it exceeds most."""
+    """float64[n]: the largest ratio of a bundle's figures to their limits."""
     shares = [sizes.topics / max(settings.max_topics, 1), sizes.rate / max(settings.max_msg_rate, 1)]
     shares.append(sizes.throughput / max(bandwidth_limit(settings, "fixed"), 1))
     if settings.max_sessions > 0:
@@ -130,7 +140,7 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
 
 
 def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
-    """One sentence about a bundle that is split."""
+    """Reason why a bundle is split, as the end of a sentence about it."""
     if reason == "topics":
         return f"holds {evidence['topics']} topics, more than {settings.max_topics}"
     if reason == "sessions":

@@ -1,7 +1,7 @@
-"""Which bundles the modular load manager splits.
+"""Decides which bundles the modular load manager splits.
 
-Source of the rule: `BundleSplitterTask.findBundlesToSplit` of Pulsar 4.2.4: topics and sessions as they are now, traffic by the long-term
-average, and no more splits than the namespace may have bundles.
+Source of the rule: `BundleSplitterTask.findBundlesToSplit` of Pulsar 4.2.4: current numbers of topics and sessions, long-term averages of
+traffic, and no more splits than the namespace's limit of bundles allows.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class _Hot:
-    """A bundle above a limit. `excess`: how many times the limit it is at."""
+    """A bundle above a limit. `excess`: ratio of its figure to the limit."""
 
     decision: Decision
     excess: float
 
 
 def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], int], settings: SplitSettings, mode: Mode) -> Splits:
-    """The splits of one round. `bundles_in`: how many bundles a namespace has; asked only for namespaces with hot bundles."""
+    """The splits of one round. `bundles_in`: number of bundles of a namespace; called only for namespaces with hot bundles."""
     if mode == "parity":
         order = concurrent_hash_map_order([broker.broker for broker in brokers])
         walk = _maybe_hot([brokers[index] for index in order], settings, mode)
@@ -57,7 +57,7 @@ def modular_splits(brokers: Sequence[BrokerLoad], bundles_in: Callable[[str], in
 
 
 def bundles_per_namespace(bundles: Iterable[str]) -> Counter[str]:
-    """How many of these bundles each namespace has."""
+    """Namespace → number of these bundles."""
     return Counter(map(namespace_of, bundles))
 
 
@@ -72,13 +72,14 @@ def stays_whole(bundle: str, source: str) -> Skip | None:
 
 
 def namespace_full(bundle: str, source: str, settings: SplitSettings) -> Skip:
-    """A hot bundle of a namespace that may not have more bundles."""
+    """Skip of a hot bundle in a namespace with the maximum number of bundles."""
     text = f"is too hot, and its namespace already has splitting.max_bundles = {settings.max_bundles} bundles"
     return Skip("bundle", (bundle,), "namespace-full", text, source)
 
 
 def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int], settings: SplitSettings) -> Splits:
-    """As many as fit. Java's plan is a map: a bundle that two brokers report counts twice and is split where it was seen last."""
+    """The splits within the limits of their namespaces. Java's plan is a map: a bundle that two brokers report counts twice, and is split
+    on the broker where it was seen last."""
     plan: dict[str, Decision] = {}
     planned: Counter[str] = Counter()
     skips = []
@@ -93,7 +94,7 @@ def _within_namespaces(hot: Iterable[Decision], bundles_in: Callable[[str], int]
 
 
 def _maybe_hot(brokers: Sequence[BrokerLoad], settings: SplitSettings, mode: Mode) -> list[BrokerLoad]:
-    """Brokers whose largest bundles are above a limit, as if those were one bundle; and those that nobody has summed up."""
+    """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or there is no summary."""
     known = [broker.summary for broker in brokers if broker.summary is not None]
     rows = np.array([(one.most_topics, one.most_sessions) for one in known], dtype=np.int64).reshape(-1, 2)
     traffic = np.array([(one.most_rate, one.most_throughput) for one in known], dtype=np.float64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Which of its own bundles a broker of the extensible load manager splits, and into what.
+"""Decides which of its own bundles a broker of the extensible load manager splits, and where.
 
 Source of the rule: `DefaultNamespaceBundleSplitStrategyImpl.findBundlesToSplit` of Pulsar 4.2.4: a bundle must be above a limit several
 times in a row, judged by its newest figures, and the algorithm must find exactly one boundary.
@@ -25,10 +25,10 @@ from strategies.splitting.where import Cuts, SplitFault
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """What a broker knows besides the figures of its bundles.
+    """Input of a broker's scan besides the figures of its bundles.
 
-    `broker`: its own id; `bundles_in`: bundles of a namespace; `cut`: where the algorithm would cut a bundle; `owns`: whether the channel
-    says the bundle is here; `splitting`: bundles of any broker that are being split.
+    `broker`: its own id; `bundles_in`: number of bundles of a namespace; `cut`: where the algorithm would cut a bundle; `owns`: whether the
+    service unit state channel assigns the bundle to this broker; `splitting`: bundles of any broker that are being split.
     """
 
     broker: str
@@ -40,7 +40,7 @@ class BrokerContext:
 
 @dataclass(frozen=True, slots=True)
 class OwnSplits:
-    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: to be remembered."""
+    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: for the next scan."""
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
@@ -50,7 +50,7 @@ class OwnSplits:
 
 @dataclass
 class _SplitScan:
-    """One scan of the bundles of a broker, with what it has found so far."""
+    """One scan of the bundles of a broker, with its results so far."""
 
     stats: BundleStats
     context: BrokerContext
@@ -65,12 +65,12 @@ class _SplitScan:
     planned: Counter[str] = field(default_factory=Counter)
 
     def as_java(self) -> None:
-        """One bundle after the other in hash order: counted, judged and split before the next one is looked at."""
+        """Scans the bundles one by one in hash order: counts, checks and splits each before the next one."""
         for row in concurrent_hash_map_order(self.stats.names).tolist():
             if self.sizes.topics[row] >= 2 and self.context.owns(self.stats.names[row]):
                 before = len(self.decisions)
                 self.look_at(row)
-                # Java stops when the number is reached by a split, so that 0 means as many as there are.
+                # Java stops when a split reaches the maximum, so that 0 means no limit.
                 if before < len(self.decisions) == self.settings.max_splits:
                     break
 
@@ -87,7 +87,7 @@ class _SplitScan:
                 self.split(row, parsed[1])
 
     def hottest_first(self) -> None:
-        """All are counted before the first is split; what belongs to Pulsar or to another broker is not, and its count is forgotten."""
+        """Counts all bundles before the first split; drops the counts of bundles of Pulsar itself or of other brokers."""
         rows = [row for row in np.flatnonzero(self.found >= 0).tolist() if self.counts(row)]
         names = self.stats.names
         self.hits = {names[row]: self.hits.get(names[row], 0) + 1 for row in rows}
@@ -140,7 +140,7 @@ class _SplitScan:
 def extensible_splits(
     stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings, mode: Mode
 ) -> OwnSplits:
-    """One scan of a broker's bundles. `hits`: what the scan before answered."""
+    """Scans a broker's bundles. `hits`: result of the previous scan."""
     sizes = _sizes(stats)
     present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
@@ -153,7 +153,7 @@ def extensible_splits(
 
 
 def _same_split(namespace: str, range_: KeyRange, other: str, mode: Mode) -> bool:
-    """Whether a bundle that is being split shares an edge with this one. Java takes every namespace that begins alike for the same."""
+    """Whether a bundle that is being split shares a boundary with this one. For Java, a namespace that begins with this one is the same."""
     if not (other.startswith(namespace) if mode == "parity" else namespace_of(other) == namespace):
         return False
     lower, _, upper = other.rpartition("/")[2].partition("_")
@@ -164,7 +164,7 @@ def _why_not(boundaries: Cuts | SplitFault) -> str:
     if isinstance(boundaries, SplitFault):
         return f"it cannot be cut: {boundaries.text}"
     if not boundaries:
-        return "the algorithm found nothing to part"
+        return "the algorithm found no boundary"
     return f"the algorithm would cut it into {len(boundaries) + 1} parts, and the extensible load manager makes two"
 
 

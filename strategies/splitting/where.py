@@ -1,8 +1,8 @@
-"""Where a bundle is cut: the four algorithms that Pulsar knows by name.
+"""Computes where a bundle is cut: the four algorithms that Pulsar knows by name.
 
 Source of the rules: `RangeEquallyDivideBundleSplitAlgorithm`, `TopicCountEquallyDivideBundleSplitAlgorithm`,
-`SpecifiedPositionsBundleSplitAlgorithm` and `FlowOrQpsEquallyDivideBundleSplitAlgorithm` of Pulsar 4.2.4. In parity mode the answer may
-lie outside of the bundle, where Pulsar then refuses it (`applied`); in fixed mode boundaries are strictly ascending and inside.
+`SpecifiedPositionsBundleSplitAlgorithm` and `FlowOrQpsEquallyDivideBundleSplitAlgorithm` of Pulsar 4.2.4. In parity mode a boundary
+may be outside the bundle, and Pulsar then refuses it (`applied`); in fixed mode boundaries are strictly ascending and inside.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Algorithm = Literal["range_equally_divide", "topic_count_equally_divide", "speci
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """What a part may carry by flow_or_qps_equally_divide, and how far above a bundle must be to be cut at all."""
+    """Limits of a part for flow_or_qps_equally_divide, and how far above them a bundle must be to be cut."""
 
     max_msg_rate: Annotated[
         int, Setting("A part should carry no more than this", "messages/s", "loadBalancerNamespaceBundleMaxMsgRate", ge=0, le=2**31 - 1)
@@ -29,7 +29,7 @@ class FlowSettings:
     max_bandwidth_mib: Annotated[
         int,
         Setting(
-            "A part should carry no more than this, in and out",
+            "Maximum throughput of a part, in and out",
             "MiB/s",
             "loadBalancerNamespaceBundleMaxBandwidthMbytes",
             ge=0,
@@ -38,7 +38,13 @@ class FlowSettings:
     ] = 100
     difference_percent: Annotated[
         int,
-        Setting("How far above one of both a bundle must be to be cut", "%", "flowOrQpsDifferenceThresholdPercentage", ge=0, le=100_000),
+        Setting(
+            "How far above one of the two limits a bundle must be to be cut",
+            "%",
+            "flowOrQpsDifferenceThresholdPercentage",
+            ge=0,
+            le=100_000,
+        ),
     ] = 10
 
 
@@ -52,7 +58,7 @@ class TopicFlow:
 
 @dataclass(frozen=True, slots=True)
 class SplitFault:
-    """Why there is no answer: a stable code, a sentence, and the class of Java's exception."""
+    """Why there is no result: a stable code, a sentence, and the class of Java's exception."""
 
     code: Literal["no-positions", "wrong-default-algorithm", "not-divisible", "outside", "empty-part"]
     text: str
@@ -61,9 +67,9 @@ class SplitFault:
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """What an algorithm looks at. `topics`: those of the bundle, or None; `flows`: topic → its flow, where known.
+    """Input of an algorithm. `topics`: those of the bundle, or None; `flows`: topic → its flow, if known.
 
-    `default_algorithm`: what the cluster's configuration names; `force`: do not ask for two topics before specified positions are used.
+    `default_algorithm`: the one in the cluster's configuration; `force`: use specified positions even for fewer than two topics.
     """
 
     bundle: KeyRange
@@ -75,14 +81,14 @@ class SplitRequest:
     default_algorithm: str | None = None
 
 
-#: Boundaries in ascending order; None: nothing to cut.
+#: Boundaries in ascending order; None: no cut.
 Cuts = tuple[int, ...] | None
 
 
 def cuts(algorithm: Algorithm, request: SplitRequest, mode: Mode) -> Cuts | SplitFault:
-    """Where the algorithm cuts the bundle. An empty answer means the same as None; Java distinguishes them.
+    """The boundaries at which the algorithm cuts the bundle. An empty result means the same as None; Java distinguishes them.
 
-    Parity mode believes the list of topics as it is, fixed mode looks at each topic of the bundle once, in the order of names.
+    Parity mode uses the list of topics as it is; fixed mode uses each topic of the bundle once, in the order of names.
     """
     if mode == "parity":
         return _ALGORITHMS[algorithm](request, mode)
@@ -112,7 +118,7 @@ def _in_the_middle(request: SplitRequest, _: Mode) -> Cuts:
 
 
 def _by_topics(request: SplitRequest, mode: Mode) -> Cuts:
-    """Java's cut is one too low for neighbouring hashes, which sends both topics to the right; fixed mode rounds up."""
+    """Cuts between the topics. For adjacent hashes, Java's boundary is one too low: both topics go to the right; fixed mode rounds up."""
     if _too_few(request.topics):
         return None
     left, right = _middle_hashes(request)
@@ -140,7 +146,7 @@ def _by_flow(request: SplitRequest, mode: Mode) -> Cuts | SplitFault:
     if _too_few(request.topics):
         return None
     flows = _known_flows(request)
-    # Java lists topics of one hash twice, each time with the figures of the later one.
+    # For two topics of one hash, Java lists the hash twice, each time with the figures of the later topic.
     by_hash = dict(flows) if mode == "parity" else _merged(flows)
     if len(by_hash) < 2 or not _worth_it(flows, request.flow_settings):
         return None
@@ -153,7 +159,7 @@ def _known_flows(request: SplitRequest) -> list[tuple[int, TopicFlow]]:
 
 
 def _filled(hashes: Iterable[int], flows: Mapping[int, TopicFlow], settings: FlowSettings) -> Cuts:
-    """Fills parts from the left; where one more topic would be too much, the next part begins."""
+    """Fills parts from the left; a topic that would exceed a limit begins the next part."""
     ascending, found = sorted(hashes), []
     part = flows[ascending[0]]
     for before, hash_ in pairwise(ascending):

@@ -1,7 +1,7 @@
-"""Many small values kept in few large entries: what one micro-batch has changed is one entry, and entries with nothing new in them go.
+"""Stores many small values in few large entries: each micro-batch writes its changes as one entry, and obsolete entries are deleted.
 
-A call to Spark's state costs about as much as folding a report does; so a micro-batch makes as few of them as it can, however many
-brokers have changed. No Spark here: entries are handed out to be written, and handed in again after a restart.
+A call to Spark's state costs about as much as folding a report. So a micro-batch makes as few calls as possible, however many brokers
+have changed. This module does not use Spark: it returns the entries to write, and takes them as arguments after a restart.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
-#: Items of which newer ones exist may lie around until they are as many as the newest ones, and this many more.
+#: Obsolete items are kept until their number exceeds that of the newest items by this.
 _SLACK = 64
 
 LogEntry = Mapping[str, V | None]
 
 
 class CompactedLog(Generic[V]):
-    """Names and their newest values. An entry holds names and values; a value of None says that the name is gone."""
+    """Names and their newest values. An entry holds names and values; the value None means that the name is removed."""
 
     def __init__(self, weight: Callable[[V], int], entry_weight: int, new_entry: Callable[[], int]) -> None:
-        """`weight` of a value; an entry is closed when its values weigh `entry_weight`. `new_entry`: a number that no entry ever had."""
+        """`weight`: weight of a value; an entry is full at `entry_weight`. `new_entry`: returns a number that no entry has ever had."""
         self._weight, self._entry_weight, self._new_entry = weight, entry_weight, new_entry
         self._values: dict[str, V] = {}
-        # Entry → how many items lie in it, and the names whose newest item that is; both by age, oldest first.
+        # Entry → number of its items, and the names whose newest item it holds; both by age, oldest first.
         self._items: dict[int, int] = {}
         self._newest: dict[int, dict[str, None]] = {}
         self._where: dict[str, int] = {}
 
     @property
     def entries(self) -> list[int]:
-        """Numbers of the entries that are kept, oldest first."""
+        """Numbers of the stored entries, oldest first."""
         return list(self._items)
 
     @property
     def values(self) -> Mapping[str, V]:
-        """The newest value of every name that is not gone."""
+        """The newest value of every name that is not removed."""
         return self._values
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:
-        """Takes in what another log, once equal to this one, has written since; `entries`: those that it keeps, oldest first.
+        """Applies the entries that another log, once equal to this one, has written since; `entries`: its stored ones, oldest first.
 
-        Whatever is not known is read. False when this log is not what the other one was earlier: nothing in it counts then.
+        Reads unknown entries only. False if this log is not an earlier state of the other one; its content is then invalid.
         """
         kept = set(entries)
         known = [number for number in self._items if number in kept]
@@ -62,7 +62,7 @@ class CompactedLog(Generic[V]):
             self._note(name, value, number)
 
     def write(self, changed: LogEntry[V]) -> tuple[dict[int, LogEntry[V]], list[int]]:
-        """Takes in what has changed: entries to be written under their numbers, and numbers of those to be deleted."""
+        """Applies changes; returns the entries to write, by number, and the numbers of the entries to delete."""
         before = list(self._items)
         fresh = self._append({name: value for name, value in changed.items() if value is not None or name in self._where})
         self._drop_superseded()
@@ -103,14 +103,14 @@ class CompactedLog(Generic[V]):
     def _drop_superseded(self) -> None:
         for number in [number for number, names in self._newest.items() if not names]:
             self._drop(number)
-        # That a name is gone must be known as long as an older entry could bring it back.
+        # The removal of a name must be kept as long as an older entry could restore the name.
         while self._items and self._values.keys().isdisjoint(self._newest[next(iter(self._items))]):
             self._drop(next(iter(self._items)))
 
     def _take_oldest(self) -> dict[str, V]:
-        """What is new in so many of the oldest entries that those left are in proportion to what is new in them.
+        """Removes the oldest entries until few obsolete items remain; returns the current items of the removed entries.
 
-        Written again, that is; on the average once per item at most.
+        The caller writes these items again, on average at most once per item.
         """
         taken: dict[str, V] = {}
         stored = sum(self._items.values())

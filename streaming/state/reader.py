@@ -1,4 +1,4 @@
-"""What a checkpoint remembers per broker, read through Spark's own reader of state; no job needs to run."""
+"""Reads the state of each broker from a checkpoint, with Spark's state reader; no job needs to run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from streaming.state.rows import BROKERS, HEAD, TABLES, named_row, unpack_broker
 class BrokerStateRow:
     """One broker of one cluster. `round`: the cluster's last closed round; `age_ms`: of its newest report, by the cluster's own clock.
 
-    `ewma`, `placement_ewma` (fractions), `throughput_ewma` (bytes/s), `gave_at_ms`, hits: None where a strategy keeps no such memory of
-    the broker. `usage_average` (fraction), `throughput_average` (bytes/s): the broker's own, None in reports without them.
+    `ewma`, `placement_ewma` (fractions), `throughput_ewma` (bytes/s), `gave_at_ms`, hits: None if no strategy keeps such memory of the
+    broker. `usage_average` (fraction), `throughput_average` (bytes/s): the broker's own averages, None in reports without them.
     """
 
     cluster: str
@@ -78,16 +78,16 @@ def _folder(checkpoint: str | Path) -> Path:
 
 
 def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
-    # Asking for streams starts Spark's state coordinator, which the reader of state needs and does not start itself.
+    # Accessing `streams` starts Spark's state coordinator, which the state reader needs but does not start itself.
     _ = spark.streams.active
     try:
         state = spark.read.format("statestore").option("path", f"file://{folder}").option("stateVarName", "state").load()
-        # Bundle tables are most of the state and nobody asks for them here.
+        # Bundle tables are most of the state, and this reader does not need them.
         rows = state.where(~F.col("user_map_key.name").startswith(f"{TABLES}/")).collect()
     except (PySparkException, Py4JError) as error:
         raise StateVersionError(
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
-            f"What Spark said is in {folder / SPARK_LOG}"
+            f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
     found = {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
     clusters = sorted(cluster for part, cluster, _ in found if part == HEAD)

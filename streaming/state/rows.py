@@ -1,8 +1,8 @@
-"""The rows under which a cluster's state lies in Spark: short names and packed values, readable with any reader of MessagePack.
+"""The rows of a cluster's state in Spark: short names and packed values, readable with any MessagePack library.
 
-One text and one value in one state variable, because Spark makes code for every column of every variable anew in every micro-batch, which
-costs more than the values of a hundred brokers do. Raise `checkpoint.ROWS_VERSION` with every change that older rows
-cannot be read with.
+All rows are one text and one value in one state variable, because Spark generates code for every column of every variable again in every
+micro-batch, which costs more than the values of a hundred brokers. Raise `checkpoint.ROWS_VERSION` with every change that makes older
+rows unreadable.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from strategies.store import BrokerState
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-#: Parts of a state: of a cluster its head; of its brokers, and of their bundle tables, the entries of a compacted log.
+#: Parts of a state: the head of a cluster, and the entries of two compacted logs, of its brokers and of their bundle tables.
 HEAD, BROKERS, TABLES = "head", "brokers", "tables"
 
 
 class Head(NamedTuple):
-    """What is read first of a cluster. `cluster`: versioned bytes (`strategies.state`); the entries that count, oldest first."""
+    """The first row of a cluster. `cluster`: versioned bytes (`strategies.state`); the stored entries of both logs, oldest first."""
 
     cluster: bytes
     broker_entries: tuple[int, ...]
@@ -35,7 +35,7 @@ _TABLES = msgspec.msgpack.Decoder(dict[str, bytes | None])
 
 
 def row_name(part: str, cluster: str, entry: int = 0) -> str:
-    """A cluster's name may hold anything, so it stands last."""
+    """Name of a row. The cluster is the last part, because its name may contain any character."""
     return f"{part}/{entry}/{cluster}"
 
 
@@ -46,7 +46,7 @@ def named_row(name: str) -> tuple[str, str, int]:
 
 
 def pack(value: Head | Mapping[str, BrokerState | None] | Mapping[str, bytes | None]) -> bytes:
-    """The value of a row; None stands for a broker that is gone."""
+    """The value of a row as bytes; None marks a removed broker."""
     return msgspec.msgpack.encode(value)
 
 
@@ -56,7 +56,7 @@ def unpack_head(packed: bytes) -> Head:
 
 
 def unpack_brokers(packed: bytes) -> dict[str, BrokerState | None]:
-    """Inverse of `pack`; numbers that are floats by type are floats, also where they were given as integers."""
+    """Inverse of `pack`; fields of type float are floats, even if integers were packed."""
     return _BROKERS.decode(packed)
 
 

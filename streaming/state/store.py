@@ -1,4 +1,4 @@
-"""A cluster's state in Spark as the engine's StateStore: whole in memory during a micro-batch, written back once, only what changed."""
+"""The engine's StateStore on Spark's state: completely in memory during a micro-batch, then writes the changes back once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.state.rows import BROKERS, HEAD, TABLES, Head, pack, row_name, un
 
 Row = tuple[Any, ...]
 
-#: So that no row of state comes near the limits of Java: brokers in one, bytes of tables in one.
+#: Maximum number of brokers, and of bytes of tables, in one row of state, far below the limits of Java.
 _BROKERS_PER_ENTRY = 2_000
 _BYTES_PER_ENTRY = 4 * 2**20
 _ENTRY_BITS = 63
@@ -44,7 +44,7 @@ class Rows:
         if packed is None:
             raise StateVersionError(
                 f"the state of cluster {self._cluster} is not whole (entry {entry} of its {part} is missing): "
-                "bring the checkpoint back from a copy"
+                "restore the checkpoint from a copy"
             )
         return packed
 
@@ -56,7 +56,7 @@ class Rows:
 
 
 def _new_entry() -> int:
-    """No two entries ever have the same number: what is kept under one needs not be read again, whatever has failed meanwhile."""
+    """A unique number for an entry. A number never gets another content, so a known entry need not be read again, even after failures."""
     return randbits(_ENTRY_BITS)
 
 
@@ -72,7 +72,7 @@ class SparkStore:
 
     @property
     def table_bytes(self) -> int:
-        """What the store needs of memory, nearly."""
+        """Approximate memory of the store in bytes."""
         return sum(map(len, self._tables.values.values()))
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -106,7 +106,7 @@ class SparkStore:
         self._cluster = state
 
     def flush(self, rows: Rows) -> None:
-        """Writes what changed to Spark's state; the micro-batch that commits makes it last."""
+        """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
         if not (self._changed_brokers or self._changed_tables or self._cluster != self._written_cluster):
             return
         _write(self._brokers, self._changed_brokers, rows, BROKERS)
@@ -115,7 +115,7 @@ class SparkStore:
         self._written_cluster, self._changed_brokers, self._changed_tables = self._cluster, {}, {}
 
     def follow(self, head: Head, rows: Rows) -> bool:
-        """Takes in what Spark has of the cluster, as far as it is not known; False where this is no earlier state of it: useless then.
+        """Updates the store from Spark's rows, reading unknown entries only; False if the store is not an earlier state of them.
 
         Raises StateVersionError.
         """
@@ -126,11 +126,11 @@ class SparkStore:
 
 
 class StoreCache:
-    """Stores of a process from one micro-batch to the next, so that it need not read again what it has read or written itself.
+    """Keeps the stores of a process from one micro-batch to the next, so that the process does not read its own entries again.
 
-    What Spark has counts: its list of entries is read every time, and entries that are not known are read. After a task that failed, a
-    batch that is repeated, a restart, or a turn of another process, the list differs. A store is taken out before it is changed and comes
-    back when it is written, so that none is ever half changed.
+    Spark's state is authoritative: the cache reads Spark's list of entries every time, and all entries that it does not know. The list
+    differs after a failed task, a repeated batch, a restart, or a batch of another process. A store is removed from the cache before it
+    changes and added again after it is written, so the cache never holds a partly changed store.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -138,7 +138,7 @@ class StoreCache:
         self._stores: dict[str, SparkStore] = {}
 
     def open(self, cluster: str, rows: Rows) -> SparkStore:
-        """The store of a cluster, as it stands in Spark's state. Raises StateVersionError."""
+        """The store of a cluster, up to date with Spark's state. Raises StateVersionError."""
         kept = self._stores.pop(cluster, None)
         packed = rows.get(HEAD)
         if packed is None:
@@ -151,7 +151,7 @@ class StoreCache:
         return store
 
     def keep(self, cluster: str, store: SparkStore) -> None:
-        """After `flush`. The stores that were not used for longest go when all together are too large."""
+        """Adds a store after `flush`. If all stores together are too large, removes the least recently used ones."""
         self._stores[cluster] = store
         sizes = {name: store.table_bytes for name, store in self._stores.items()}
         while sum(sizes.values()) > self._most_bytes:

@@ -129,10 +129,10 @@ def test_arrow_keys_step_from_move_to_move_and_tell_the_reason(tmp_path: Path, o
     page = open_page(written(tmp_path, [run]))
     page.focus("#usage")
     page.keyboard.press("ArrowRight")
-    assert run.moves[0].reason in page.inner_text("#told")
+    assert run.moves[0].reason in page.inner_text("#move-text")
     page.keyboard.press("ArrowRight")
-    assert f"Move 2 of {len(run.moves)}" in page.inner_text("#told")
-    assert run.moves[1].bundle in page.inner_text("#told")
+    assert f"Move 2 of {len(run.moves)}" in page.inner_text("#move-text")
+    assert run.moves[1].bundle in page.inner_text("#move-text")
 
 
 def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(tmp_path: Path, open_page: Open) -> None:

@@ -63,7 +63,7 @@ def test_pulsars_shedders_come_in_the_order_of_their_published_ratings(tmp_path:
     assert len(answer.json["runs"]) == 4 * 5 * 3
     written = page.read_text("utf-8")
     assert "5 strategies in 4 scenarios" in written
-    assert "Every scenario, every strategy" in written
+    assert "All scenarios and strategies" in written
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.html"]
 
 

@@ -45,7 +45,7 @@ def test_from_the_topics_of_a_server(control: Control, tmp_path: Path) -> None:
     assert "outcome: 2026-11-18" in explained(refused.id)
     assert f"{refused.bundle}: refused (paused: a test)" in explained("1")
     assert "UTC: applied, now on idle:1" in explained(topic_in(moved.bundle))
-    assert "dry run, nothing was moved" in explained(dry.bundle)
+    assert "dry run, no bundle was moved" in explained(dry.bundle)
     assert "1 refused: paused" in explained("hot")
     assert explained().startswith("round 5 of cluster c")
     assert "it was on idle:1 when that last reported" in explained("t/ns/0x09000000_0x0a000000")

@@ -31,7 +31,7 @@ def findings(kafka: KafkaBroker, prefix: str, folder: Path) -> dict[str, Any]:
 def test_missing_topics_are_made_once_and_can_be_seen(kafka: KafkaBroker, tmp_path: Path) -> None:
     before = findings(kafka, "new", tmp_path)
     assert {found["status"] for found in before.values()} == {"fail"}
-    assert {found["remedy"] for found in before.values()} == {"make it with: rebalancer topics create"}
+    assert {found["remedy"] for found in before.values()} == {"create it with: rebalancer topics create"}
     words = ["topics", "create", "--partitions", "3", "--retention-hours", "2", *on(kafka, "new"), "--json"]
     assert [one["created"] for one in rebalancer(*words).json["topics"]] == [True] * 5
     assert [one["created"] for one in rebalancer(*words).json["topics"]] == [False] * 5

@@ -52,7 +52,7 @@ def test_the_older_of_two_jobs_on_one_control_topic_is_refused(spark: SparkSessi
     assert epoch_of_drain(spark, older) == 1
 
     status, text = doctor(older)
-    assert (status, "its commands are refused" in text) == ("fail", True)
+    assert (status, "executors refuse commands" in text) == ("fail", True)
     status, text = doctor(newer)
     assert (status, "two jobs have written" in text) == ("warn", True)
 

@@ -38,7 +38,7 @@ def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(j
             assert users.owners() == before, "nobody acts yet"
 
             cluster.post("brokers/configuration/loadBalancerSheddingEnabled/true", None)
-            assert shedding(loop) == "ok", "the built-in shedder is on, as shadow mode wants it"
+            assert shedding(loop) == "ok", "the built-in shedder is on, as shadow mode requires"
             loop.wait_until(lambda: len(moved(before, users.owners())) > 0, "Pulsar's shedder unloads")
             loop.wait_until(lambda: len(users.owners()) == len(users.rates), "everything has an owner again")
             after = users.owners()

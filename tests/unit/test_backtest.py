@@ -171,7 +171,7 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
             for command in ("backtest", "tune", "replay")
             for target, says in (
                 ("{here}", "is a folder; name a file, for example {here}/report.html"),
-                ("{here}/short.jsonl/b.html", "cannot be written, {here}/short.jsonl takes no files"),
+                ("{here}/short.jsonl/b.html", "cannot be written, {here}/short.jsonl is not writable"),
             )
         ),
         (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),

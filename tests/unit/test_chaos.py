@@ -45,7 +45,7 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
     printed = capsys.readouterr().out
     again = next(line for line in printed.splitlines() if "repeat: " in line)
     assert "seed 7, round " in printed
-    assert "bundles move within the hour, 2 may" in printed
+    assert "bundles move within the hour; the limit is 2" in printed
 
     assert main(again.partition("scripts.chaos ")[2].split()) == 1
     repeated = capsys.readouterr().out

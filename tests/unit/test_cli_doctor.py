@@ -119,7 +119,7 @@ def test_limits_that_have_changed_are_told_and_left_for_the_job_to_write_down(tm
     for _ in range(2):
         found = check_checkpoint(job(tmp_path), replace(ENGINE, limits=LimitSettings(moves_per_round=3)))
         assert found.status == "ok"
-        assert found.text.endswith("; changed since the last start, and may be: limits.moves_per_round")
+        assert found.text.endswith("; changed since the last start, which is allowed: limits.moves_per_round")
 
 
 def test_a_checkpoint_that_our_job_uses_is_fine_unless_it_was_started_with_other_settings(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "holiday.jpg").touch()
 
-    assert check_checkpoint(job(tmp_path), ENGINE).text.endswith("holds files that are no checkpoint")
+    assert check_checkpoint(job(tmp_path), ENGINE).text.endswith("has files that are not a checkpoint's")
 
 
 def test_a_checkpoint_elsewhere(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_topics(tmp_path: Path) -> None:
     telemetry, commands, rounds, rejected, outcomes = check_topics(placed)
 
     assert (telemetry.status, telemetry.text) == ("ok", f"{tmp_path}/telemetry, 1 segment")
-    assert (commands.status, commands.remedy) == ("fail", "mend that, or change topics.commands")
+    assert (commands.status, commands.remedy) == ("fail", "correct that, or change topics.commands")
     assert rounds.status == "fail"
     assert (rejected.status, rejected.text) == ("ok", f"{tmp_path}/rejected will be created")
     assert (outcomes.status, outcomes.text) == ("ok", f"{tmp_path}/outcomes will be created")
@@ -167,7 +167,7 @@ def test_an_outcomes_topic_that_cannot_be_made_is_a_warning_because_only_executo
 
     *_, found = check_topics(job(tmp_path))
 
-    assert (found.check, found.status, found.remedy) == ("topic outcomes", "warn", "mend that, or change topics.outcomes")
+    assert (found.check, found.status, found.remedy) == ("topic outcomes", "warn", "correct that, or change topics.outcomes")
 
 
 def closed_port() -> int:
@@ -185,8 +185,8 @@ def test_servers_that_do_not_answer_are_asked_once(tmp_path: Path) -> None:
 
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert "no answer; check that the broker runs" in found["topic telemetry"]["text"]
-    assert found["topic telemetry"]["remedy"] == "mend that, or change topics.telemetry"
-    assert found["topic commands"]["text"].endswith("/commands: not asked")
+    assert found["topic telemetry"]["remedy"] == "correct that, or change topics.telemetry"
+    assert found["topic commands"]["text"].endswith("/commands: not checked")
     assert found["topic commands"]["remedy"] == "see the finding about topic telemetry"
     assert "no answer" in found["topic rounds"]["text"], "other servers"
     for check in ("job", "epochs"):

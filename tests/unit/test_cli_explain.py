@@ -117,9 +117,9 @@ def test_from_topics_where_everything_was_published_twice(tmp_path: Path, replay
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--from", "/nowhere"], 2, "/nowhere: there is no such file or folder"),
+        (["--from", "/nowhere"], 2, "/nowhere: no such file or folder"),
         (["--rounds", "pulsar://a:1/b", "--commands", "x"], 2, "names no topic"),
-        (["--rounds", "file:///nowhere", "--commands", "x"], 2, "there is no such topic yet"),
+        (["--rounds", "file:///nowhere", "--commands", "x"], 2, "no such topic yet"),
     ],
 )
 def test_sources_that_are_not_there(words: list[str], code: int, told: str) -> None:
@@ -135,7 +135,7 @@ def test_a_file_of_another_kind_is_named_with_the_record(replayed: Path) -> None
     assert answer.code == 1
     assert f"{replayed / 'commands.jsonl'}: skipped " in answer.err
     assert "records that are no rounds [missing-field]: byte 0; " in answer.err
-    assert "It holds no round at all; name another file." in answer.err
+    assert "The file has no round; name another file." in answer.err
 
 
 def test_one_cluster_of_two(tmp_path: Path) -> None:

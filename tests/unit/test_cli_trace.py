@@ -243,10 +243,10 @@ def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("# seconds,a,b\n0,1,2\n", "has no column 'all'; there are seconds, a, b"),
-        ("0,1,2\n", "its first line names none"),
-        ("# seconds,a,all\n0,1\n", "load.csv:2: '' is no figure"),
-        ("# seconds,a,all\n0,1,0\n", "holds no figure above 0 for all"),
+        ("# seconds,a,b\n0,1,2\n", "no column 'all'; there are seconds, a, b"),
+        ("0,1,2\n", "its first line has no names"),
+        ("# seconds,a,all\n0,1\n", "load.csv:2: '' is not a number"),
+        ("# seconds,a,all\n0,1,0\n", "no figure is above 0 for all"),
     ],
 )
 def test_a_column_that_is_not_there_is_refused(tmp_path: Path, text: str, says: str) -> None:

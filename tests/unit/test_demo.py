@@ -147,7 +147,7 @@ def test_an_earlier_demo_makes_room_and_nothing_else_does(tmp_path: Path) -> Non
     assert not list(plan_in(tmp_path / "demo").topic("rounds").iterdir())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    with pytest.raises(SettingsError, match="holds files that no demo has written"):
+    with pytest.raises(SettingsError, match="has files that no demo has written"):
         prepare_folder(tmp_path / "mine", keep=False)
     assert (tmp_path / "mine" / "thesis.txt").exists()
 

@@ -57,14 +57,14 @@ def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
 def test_a_job_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
     with job(tmp_path, "import sys\nprint('starting')\nprint('error: no Java here.')\nprint('bye')\nsys.exit(1)") as running:
         said(tmp_path, "bye")
-        with pytest.raises(JobFailed, match=r"exit code 1\): no Java here; all it said is in .*job\.log"):
+        with pytest.raises(JobFailed, match=r"exit code 1\): no Java here; its log is .*job\.log"):
             wait_for_failure(running)
 
 
 def test_a_job_that_says_nothing_is_told_too(tmp_path: Path) -> None:
     with (
         job(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)") as running,
-        pytest.raises(JobFailed, match=r"killed by SIGKILL\): it said nothing"),
+        pytest.raises(JobFailed, match=r"killed by SIGKILL\): its log is empty"),
     ):
         wait_for_failure(running)
 

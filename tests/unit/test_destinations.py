@@ -140,7 +140,7 @@ class TestEveryMoveCounts:
         known = policies(brokers={"b2:1": BrokerFacts(draining=True)})
         answer = destinations(hot(), cool("b2", 10), known=known).name(leave(ns(0)))
         assert isinstance(answer, Skip)
-        assert (answer.code, answer.text) == ("no-destination", "it may go nowhere: 1 draining, 1 source")
+        assert (answer.code, answer.text) == ("no-destination", "it may go to no broker: 1 draining, 1 source")
 
     def test_a_bundle_stays_evenly_spread_as_the_round_goes_on(self) -> None:
         """b2 is used less, even with the first bundle, but b3 has none of the namespace yet."""

@@ -74,7 +74,7 @@ def test_a_token_that_does_not_open_is_one_finding_without_the_token(pulsar: Fak
 def test_a_token_that_nobody_asks_for_is_told(pulsar: FakePulsar, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("any", "utf-8")
     found = findings(pulsar, f"pulsar.token_file={tmp_path / 'token'}")["token"]
-    assert (found.status, found.text) == ("warn", "the cluster answers without a token as well")
+    assert (found.status, found.text) == ("warn", "the cluster also answers without a token")
 
 
 def test_filters_of_the_other_load_manager_are_told() -> None:

@@ -46,13 +46,13 @@ def test_a_journal_is_read_and_left_as_it_is(tmp_path: Path) -> None:
     for _ in range(2):
         found = executor(tmp_path)
         assert found.status == "ok"
-        assert found.text == f"{tmp_path}, no executor runs; 1 commands are unfinished, the next start looks after them"
+        assert found.text == f"{tmp_path}, no executor runs; 1 commands are unfinished; the next start checks them"
 
 
 def test_a_running_executor_is_fine(tmp_path: Path) -> None:
     with closing(Journal(tmp_path)):
         found = executor(tmp_path)
-    assert (found.status, found.text) == ("ok", f"{tmp_path} is in use by an executor that runs")
+    assert (found.status, found.text) == ("ok", f"{tmp_path} is in use by a running executor")
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 200])
@@ -102,7 +102,7 @@ def test_a_key_that_is_missing_is_a_failure(tmp_path: Path) -> None:
 
 def test_the_newest_commands_are_compared_with_the_key(tmp_path: Path) -> None:
     keys = Keys(tmp_path)
-    assert keys.found().text == f"{keys.file} can be used; no commands of the last day to compare it with"
+    assert keys.found().text == f"{keys.file} is usable; there are no commands of the last day to compare with"
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"), key=OTHER)
     wrong = keys.found()
     assert (wrong.status, "wrong-signature" in wrong.remedy) == ("fail", True)
@@ -111,7 +111,7 @@ def test_the_newest_commands_are_compared_with_the_key(tmp_path: Path) -> None:
     assert mixed.status == "warn"
     assert "of the newest 2 commands 1 are signed with it, 1 are signed with another key" in mixed.text
     keys.control.send(*[command("t/ns/0x00000000_0xffffffff", "a:1") for _ in range(20)], key=keys.key)
-    assert (keys.found().status, keys.found().text) == ("ok", f"{keys.file} can be used, and signed the newest 20 commands")
+    assert (keys.found().status, keys.found().text) == ("ok", f"{keys.file} is usable and signed the newest 20 commands")
     keys.control.send(command("t/ns/0x00000000_0xffffffff", "a:1"))
     unsigned = keys.found()
     assert (unsigned.status, "(unsigned)" in unsigned.remedy) == ("fail", True)

@@ -52,7 +52,7 @@ def test_an_expired_token_is_the_first_finding_and_no_topic_is_asked_with_it(sil
     assert [finding["check"] for finding in findings[:2]] == ["settings", "token expiry"]
     assert findings[1]["status"] == "fail"
     topics = {finding["check"]: finding for finding in findings if finding["check"].startswith("topic ")}
-    assert [finding["text"].rpartition(": ")[2] for finding in topics.values()] == ["not asked"] * 5
+    assert [finding["text"].rpartition(": ")[2] for finding in topics.values()] == ["not checked"] * 5
     assert {finding["remedy"] for finding in topics.values()} == {"see the finding about token expiry"}
     assert answer.code == 1
     with pytest.raises(TimeoutError):
@@ -69,7 +69,7 @@ def test_pulsar_brokers_that_do_not_answer_are_asked_about_one_topic(silent: soc
     found = {finding["check"]: finding for finding in answer.json["findings"]}
     assert ": timeout; check that the brokers run" in found["topic telemetry"]["text"]
     for name in TOPICS[1:]:
-        assert found[f"topic {name}"]["text"].endswith(f"/{name}: not asked")
+        assert found[f"topic {name}"]["text"].endswith(f"/{name}: not checked")
         assert found[f"topic {name}"]["remedy"] == "see the finding about topic telemetry"
 
 
@@ -99,7 +99,7 @@ def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:
     assert [(one.check, one.status, one.text) for one in found[:1]] == [("topic a", "ok", "fine")]
     assert [(one.check, one.status, one.text) for one in found[1:]] == [("topics", "fail", "not finished within 1 s")]
     assert limit.exceeded
-    assert said[0] == "doctor: topics: not finished after 0 s, waits for up to 1 s"
+    assert said[0] == "doctor: topics: not finished after 0 s; the limit is 1 s"
     assert limit.run("disk", lambda: [ok("disk", "fine")]) == [ok("disk", "fine")]
     released.set()
 
@@ -107,7 +107,7 @@ def test_a_check_that_does_not_end_is_a_finding_and_the_next_one_runs() -> None:
 def test_no_check_begins_when_the_time_of_all_is_over() -> None:
     limit = TimeLimit(print, total_s=0)
     (found,) = limit.run("cluster", lambda: [ok("cluster", "fine")], "warn")
-    assert (found.check, found.status, found.text) == ("cluster", "warn", "not checked: the 0 s of doctor are over")
+    assert (found.check, found.status, found.text) == ("cluster", "warn", "not checked: doctor's limit of 0 s is reached")
     assert not limit.exceeded
 
 

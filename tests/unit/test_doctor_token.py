@@ -45,8 +45,8 @@ def told(folder: Path, token: str) -> Finding:
         ({"exp": NOW + 30 * DAY, "nbf": NOW + 2 * HOUR}, "fail", "the token is not valid before 2 h from now"),
         ({"exp": NOW + 30 * DAY, "nbf": NOW - 1}, "ok", "the token expires in 30 d"),
         ({"exp": 10**400}, "ok", "the token expires in 11574053240 d"),
-        ({"exp": "tomorrow"}, "warn", "the token's exp is no number"),
-        ({"exp": True}, "warn", "the token's exp is no number"),
+        ({"exp": "tomorrow"}, "warn", "the token's exp is not a number"),
+        ({"exp": True}, "warn", "the token's exp is not a number"),
     ],
 )
 def test_the_end_of_a_token_is_told_in_time(tmp_path: Path, claims: dict[str, object], status: str, text: str) -> None:
@@ -60,7 +60,7 @@ def test_the_end_of_a_token_is_told_in_time(tmp_path: Path, claims: dict[str, ob
 )
 def test_an_opaque_token_is_fine(tmp_path: Path, token: str) -> None:
     found = told(tmp_path, token)
-    assert (found.status, found.text) == ("ok", "the token does not say when it expires")
+    assert (found.status, found.text) == ("ok", "the token states no expiry")
 
 
 def test_a_token_that_cannot_be_read_is_a_failure_and_no_token_is_nothing(tmp_path: Path) -> None:

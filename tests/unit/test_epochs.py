@@ -83,7 +83,7 @@ def test_doctor_tells_the_older_of_two_jobs_that_nobody_obeys_it(control: Contro
     found = examined(control, ours=1)
 
     assert found.status == "fail"
-    assert found.text == "a job of epoch 2 serves cluster c; this checkpoint has epoch 1, its commands are refused"
+    assert found.text == "a job of epoch 2 serves cluster c; executors refuse commands of this checkpoint's epoch 1"
     assert "name a new job.checkpoint" in found.remedy
 
 
@@ -93,7 +93,7 @@ def test_doctor_tells_the_newer_of_two_jobs_that_the_older_still_writes(control:
     found = examined(control, ours=2)
 
     assert found.status == "warn"
-    assert "1 rounds of epoch 1 or older came after a newer job had begun (newest: epoch 2), the last of them 2 rounds ago" in found.text
+    assert "1 rounds of epoch 1 or older follow a newer job's first round (newest: epoch 2), the last of them 2 rounds ago" in found.text
     assert found.remedy.startswith("stop the job of epoch 1")
 
 
@@ -104,7 +104,8 @@ def test_doctor_tells_two_jobs_of_one_epoch_from_one_that_repeats_itself(control
     control.write("rounds", [a_round(3, "c"), a_round(4, ts=1), a_round(4, ts=2)])
     found = examined(control, ours=1)
     assert found.status == "fail"
-    assert found.text == "two jobs of epoch 1 write for cluster c, and executors obey both: 2 rounds came twice and differ"
+    both = "two jobs of epoch 1 write for cluster c, and executors accept commands of both"
+    assert found.text == f"{both}: 2 rounds are on the topic twice, with different content"
     assert found.remedy.startswith("stop both")
 
     control.write("rounds", [a_round(1, epoch=2)])

@@ -42,7 +42,7 @@ def explained(folder: Path, *words: object) -> Answer:
     return rebalancer("explain", *words, "--from", folder)
 
 
-REFUSED = "paused: somebody has paused this executor"
+REFUSED = "paused: this executor is paused"
 
 
 class TestOutcomes:
@@ -89,7 +89,7 @@ class TestOutcomes:
         say(job, dry, done, done, again)
         lines = [line.partition("UTC: ")[2] for line in explained(job, first.id).out.splitlines() if "outcome:" in line]
         assert lines == [
-            "dry run, nothing was moved",
+            "dry run, no bundle was moved",
             "applied, now on idle:1",
             "already-done (replayed: a command with this id was carried out before)",
         ]
@@ -114,7 +114,7 @@ class TestOutcomes:
 
     def test_where_no_outcomes_are_at_hand_nothing_is_claimed(self, job: Path) -> None:
         first = commands(job)[0]
-        assert "outcome: not known, no outcomes are at hand; --outcomes names their topic" in explained(job, first.id).out
+        assert "outcome: unknown: no outcomes were read; name their topic with --outcomes" in explained(job, first.id).out
         assert "outcome" not in explained(job, 1).out
 
     def test_outcomes_of_their_own_topic_and_as_json(self, job: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ class TestOutcomes:
         found = rebalancer("explain", first.bundle, "--from", job, "--outcomes", uri, "--json").json
         assert [(one["command_id"], one["status"]) for one in found["outcomes"]] == [(first.id, "refused")]
         missing = rebalancer("explain", first.id, "--from", job, "--outcomes", "file:///nowhere")
-        assert (missing.code, "there is no such topic yet" in missing.err) == (2, True)
+        assert (missing.code, "no such topic yet" in missing.err) == (2, True)
 
 
 class TestReplay:
@@ -203,7 +203,7 @@ class TestRounds:
         with (job / "commands.jsonl").open("ab") as file:
             file.writelines(encode_command(one) + b"\n" for one in ids)
         assert explained(job, "1234").out.startswith("round 1234 of cluster c, epoch 1,")
-        assert "1234 may be any of 3 commands" in explained(job, "1234", "--epoch", 2).err
+        assert "1234 matches 3 commands" in explained(job, "1234", "--epoch", 2).err
         assert explained(job, "12340").out.startswith("command 12340 of cluster c, round 1, epoch 2")
 
     def test_the_newest_round_is_that_with_the_largest_number_wherever_it_is(self, job: Path) -> None:
@@ -214,7 +214,7 @@ class TestRounds:
 
     def test_an_epoch_that_is_not_there(self, job: Path) -> None:
         answer = explained(job, 1, "--epoch", 7)
-        assert (answer.code, answer.err) == (1, "error: 1: there is no epoch 7; name one of 1 with --epoch.\n")
+        assert (answer.code, answer.err) == (1, "error: 1: no epoch 7; name one of 1 with --epoch.\n")
 
 
 class TestNames:
@@ -228,7 +228,7 @@ class TestNames:
         (job / "commands.jsonl").write_bytes(b"".join(encode_command(one) + b"\n" for one in (first, other, *others)))
         answer = explained(job, first.bundle.rpartition("/")[2])
         assert answer.code == 1
-        assert f"may be any of 2 bundles: {first.bundle}, {other.bundle}; name one of them." in answer.err
+        assert f"matches 2 bundles: {first.bundle}, {other.bundle}; name one of them." in answer.err
 
     @pytest.mark.parametrize("word", ["hot", "HOT", "HOT:1", "http://hot:1/", "hot:1"])
     def test_the_host_of_a_broker(self, job: Path, word: str) -> None:
@@ -245,7 +245,7 @@ class TestNames:
             )
         ]
         rebalancer("replay", recorded(tmp_path, lines), "--out", tmp_path / "out")
-        assert "host may be any of 2 brokers: host:1, host:2; name one of them." in explained(tmp_path / "out", "host").err
+        assert "host matches 2 brokers: host:1, host:2; name one of them." in explained(tmp_path / "out", "host").err
 
     def test_a_topic_means_its_bundle_and_a_partition_its_own(self, job: Path) -> None:
         moved = commands(job)[0].bundle
@@ -278,7 +278,7 @@ class TestNames:
     def test_latest_where_rounds_are_lost_and_commands_are_not(self, job: Path) -> None:
         (job / "rounds.jsonl").write_bytes(b"")
         answer = explained(job)
-        assert (answer.code, answer.err) == (1, "error: latest: there are no rounds of epoch 1, only 3 commands; name one of them.\n")
+        assert (answer.code, answer.err) == (1, "error: latest: no rounds of epoch 1, only 3 commands; name one of them.\n")
 
     def test_a_number_of_thousands_of_digits_is_no_round(self, job: Path) -> None:
         answer = explained(job, "9" * 5_000)
@@ -289,7 +289,7 @@ class TestNames:
         for kind in ("rounds", "commands"):
             (tmp_path / f"{kind}.jsonl").write_bytes(b"")
         for word in ((), ("latest",), ("7",)):
-            assert "there are no rounds and no commands yet; start the job" in explained(tmp_path, *word).err
+            assert "no rounds and no commands yet; start the job" in explained(tmp_path, *word).err
 
 
 def a_second_epoch(job: Path, rounds: int) -> None:

@@ -71,7 +71,7 @@ def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> Non
     answer = explained(control)
 
     assert answer.code == 1
-    assert "there are no rounds and no commands yet" in answer.err
+    assert "no rounds and no commands yet" in answer.err
     assert "commands: skipped 2 records that are no commands [not-json]" in answer.err
 
 

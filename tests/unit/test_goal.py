@@ -50,7 +50,7 @@ def test_uniform_goes_by_its_own_verdict_on_traffic() -> None:
     assert not goal("uniform").reached(seen(50, 50))
     busy = replace(seen(50, 50), throughput_spread=spread([30.0, 10.0]))
     assert goal("uniform").spread(busy) == pytest.approx(50)
-    assert goal("uniform").verdict(busy) == "which UniformLoadShedder does not call even"
+    assert goal("uniform").verdict(busy) == "which UniformLoadShedder does not consider even"
 
 
 def test_the_words_of_a_goal() -> None:

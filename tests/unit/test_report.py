@@ -81,25 +81,25 @@ def test_of_a_few_recorded_rounds_nothing_is_good_yet() -> None:
     few = a_run((0.9, 0.1), (0.5, 0.5), moves=(a_move(0),), kind="re-assigned")
     told = verdict(few)
     assert (told.level, told.next[0].command) == ("unsure", "rebalancer record week.parquet --follow")
-    assert told.detail.startswith("2 rounds are too little to rely on. Balanced: ")
+    assert told.detail.startswith("2 rounds are too few to rely on. Balanced: ")
     assert verdict(a_run(*[(0.5, 0.5)] * 60, kind="re-assigned")).level == "good"
 
 
 def test_with_one_broker_there_is_nothing_to_judge() -> None:
     told = verdict(a_run((0.4, NOBODY), (0.9, NOBODY)))
-    assert (told.level, told.headline) == ("unsure", "There was only one broker: in 2 rounds nothing could be moved.")
+    assert (told.level, told.headline) == ("unsure", "There was only one broker: no move was possible in 2 rounds.")
 
 
 def test_even_and_full_is_not_good() -> None:
     told = verdict(a_run((0.99, 0.5), (0.9, 0.88), moves=(a_move(0),)))
-    assert (told.level, told.detail) == ("fair", "Balanced, but full: the emptiest broker is at 88 %, and no move can help that.")
+    assert (told.level, told.detail) == ("fair", "Balanced, but full: the emptiest broker is at 88 %, which no move can change.")
     assert told.next[-1].text.startswith("Add brokers")
 
 
 def test_moves_to_and_fro_are_not_good_even_if_the_end_is_even() -> None:
     told = verdict(a_run((0.9, 0.1), (0.1, 0.9), (0.5, 0.5), moves=(a_move(0), a_move(1, B, A))))
     assert told.level == "fair"
-    assert "1 move took a bundle back" in told.detail
+    assert "1 move returned a bundle" in told.detail
 
 
 def test_a_rise_in_between_is_told_with_the_broker_that_came() -> None:
@@ -122,7 +122,7 @@ def test_a_cluster_that_was_even_all_the_time_was_rightly_left_alone() -> None:
 def test_recorded_reports_are_never_called_good_or_bad() -> None:
     told = verdict(a_run((0.9, 0.1), (0.9, 0.1), kind="recorded", moves=(a_move(0),)))
     assert told.level == "open"
-    assert "would have asked for 1 move" in told.headline
+    assert "would have commanded 1 move" in told.headline
     assert "do not react" in told.detail
 
 
@@ -148,13 +148,13 @@ def test_a_short_recording_is_too_little_to_choose_by() -> None:
     short = [a_run((0.9, 0.1), (0.5, 0.5), kind="re-assigned", moves=(a_move(0),), title=title) for title in ("one", "other")]
     told = verdict(*short)
     assert told.level == "unsure"
-    assert told.detail.startswith("2 rounds are too little to rely on.")
+    assert told.detail.startswith("2 rounds are too few to rely on.")
     assert told.next[0].command.startswith("rebalancer record")
 
 
 def test_strategies_with_goals_of_their_own_are_compared_without_a_mark_for_being_content() -> None:
     one, other = (replace(a_run((0.9, 0.1), (0.5, 0.5), title=goal, moves=(a_move(0),)), goal=goal) for goal in ("low", "high"))
-    assert verdict(one, other).level == "told"
+    assert verdict(one, other).level == "compared"
     assert comparison([Summary(one), Summary(replace(other, reached=np.zeros(2, dtype=np.bool_)))])["best"][4] == []
 
 

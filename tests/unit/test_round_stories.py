@@ -262,7 +262,7 @@ class TestExplained:
         line = f"split {bundle(0)} of hot:1 by range_equally_divide, because it holds 5000 topics, more than 1000"
         for word in ("1", "hot:1", bundle(0)):
             assert line in self.explained(word, events)
-        assert "whichever broker" not in self.explained("1", events)
+        assert "a broker that Pulsar chooses" not in self.explained("1", events)
         assert "expected" not in self.explained(commands(events)[0].id, events)
 
     def test_advice_names_its_limits(self) -> None:

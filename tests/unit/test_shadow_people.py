@@ -96,7 +96,7 @@ class TestWindow:
         assert 5 not in window("6s", "5s", 10_000)
 
     @pytest.mark.parametrize(
-        ("since", "until", "told"), [("soon", None, "--since: 'soon' is no time; write"), ("1m", "2m", "exchange the two")]
+        ("since", "until", "told"), [("soon", None, "--since: 'soon' is not a time; write"), ("1m", "2m", "exchange the two")]
     )
     def test_what_is_no_window(self, since: str, until: str | None, told: str, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=told):

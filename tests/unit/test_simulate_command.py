@@ -76,15 +76,15 @@ def test_scenarios_are_listed_with_their_stories() -> None:
         ('colour = "red"', "colour: unknown key; known here: brokers, bundles, "),
         ("bundels = 5", "bundels: unknown key; did you mean bundles?"),
         ('minutes = "long"', 'minutes: must be a whole number, got "long"'),
-        ("minutes = [", "is not TOML"),
+        ("minutes = [", "not valid TOML"),
         ("machines.other = { cpu_per_mb = 1 }", "machines.other.cpu_per_mb: unknown key; did you mean cpu_per_mib?"),
         ('machines.internal = { cores = "many" }', 'machines.internal.cores: must be a number, got "many"'),
         ('[[namespaces]]\nname = "orders"', "namespaces[1].name: must be tenant/namespace, each of letters"),
-        ('[[brokers]]\nmachine = "plain"\nnames = ["a b"]', "brokers[2].names[1]: may hold letters, digits, '.', '_' and '-' only"),
-        ('[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]', "happenings: no broker b; there are broker-1, broker-2, broker-3"),
+        ('[[brokers]]\nmachine = "plain"\nnames = ["a b"]', "brokers[2].names[1]: may contain letters, digits, '.', '_' and '-' only"),
+        ('[[happenings]]\nminute = 3\nkind = "kill"\nbrokers = ["b"]', "happenings: no broker b; known: broker-1, broker-2, broker-3"),
         (
             '[[happenings]]\nminute = 12\nkind = "kill"\nbrokers = ["broker-1"]',
-            "happenings: minute 12 never comes, the scenario ends at minute 12",
+            "happenings: minute 12 is not before the scenario's end, minute 12",
         ),
         ('[[traffic]]\nname = "b"\nmib_in = "ten"', 'traffic[1].mib_in: must be a number, got "ten"'),
         (
@@ -137,8 +137,8 @@ def test_every_mistake_is_told_once_and_none_that_only_follows_from_another(tmp_
             ["brokers: two have the name a", "brokers: no machine 'big'"],
         ),
         ({"start": {"deal": "traffic", "shares": [1, 2]}}, ["start.shares: 2 figures for 3 brokers"]),
-        ({"start": {"deal": "traffic", "shares": [0, 0, 0]}}, ["start.shares: one at least must be more than 0"]),
-        ({"start": {"deal": "usage", "shares": [5, 4, 3]}}, ["start.shares: usage in percent, of one broker at least above the cpu_idle"]),
+        ({"start": {"deal": "traffic", "shares": [0, 0, 0]}}, ["start.shares: at least one must be more than 0"]),
+        ({"start": {"deal": "usage", "shares": [5, 4, 3]}}, ["start.shares: usage in percent; at least one must be above the cpu_idle"]),
         (
             {"start": {"deal": "usage", "shares": [9, 9, 9]}, "machines": {"plain": {}}},
             ['start: deal = "usage" needs traffic that costs CPU'],
@@ -166,7 +166,7 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
         "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
         f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',
         "e7-avg-eqal: no such scenario; did you mean e7-avg-equal?",
-        "none.toml: there is no such file; write one as docs/SIMULATION.md shows, or name a scenario of rebalancer simulate --list",
+        "none.toml: no such file; write one (see docs/SIMULATION.md), or name a scenario of rebalancer simulate --list",
     ]
 
 

@@ -199,7 +199,7 @@ def test_the_same_seed_is_the_same_to_the_bit() -> None:
     ("limits", "says"),
     [
         ({"broker": {}}, "a dispatch limit needs messages"),
-        ({"topic": {"mib": 1, "period_s": 2}}, "limits of a broker count per second"),
+        ({"topic": {"mib": 1, "period_s": 2}}, "limits of a broker are per second"),
         ({"replicator": {"mib": 1}}, "Extra inputs"),
     ],
 )

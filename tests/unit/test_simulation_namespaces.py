@@ -148,9 +148,9 @@ def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"traffic": [{"name": "x", "mib_in": 1}]}, r"traffic\[1\]: say in which namespace: shop/orders, shop/clicks"),
-        ({"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]}, r"no namespace 'a/b'; there are shop/orders"),
-        ({"namespaces": [{"name": "a/b"}, {"name": "a/b"}]}, "two namespaces have the same name"),
+        ({"traffic": [{"name": "x", "mib_in": 1}]}, r"traffic\[1\]: namespace is missing, one of shop/orders, shop/clicks"),
+        ({"traffic": [{"name": "x", "mib_in": 1, "namespace": "a/b"}]}, r"no namespace 'a/b'; known: shop/orders"),
+        ({"namespaces": [{"name": "a/b"}, {"name": "a/b"}]}, "namespaces: two have the same name"),
         ({"namespaces": [{"name": "shop"}]}, "namespaces.0.name"),
         ({"bundles": 1}, "1 bundles leave none for shop/orders"),
         ({"policies": {"isolation": {"own": OWN | {"primary": ["z"]}}}}, "at minute 0 no broker may serve shop/orders"),

@@ -89,9 +89,9 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(tm
 @pytest.mark.parametrize(
     ("figures", "says"),
     [
-        ("1\nmany\n", "load.csv:2: 'many' is no figure"),
-        ("1\n-2\n", "load.csv:2: -2 is no load"),
-        ("# nothing\n", "holds no figure above 0"),
+        ("1\nmany\n", "load.csv:2: 'many' is not a number"),
+        ("1\n-2\n", "load.csv:2: -2 is not a load"),
+        ("# nothing\n", "no figure is above 0"),
     ],
 )
 def test_a_trace_that_is_none_is_refused_by_its_line(tmp_path: Path, figures: str, says: str) -> None:

@@ -97,4 +97,4 @@ def test_a_dispatch_limit_hides_load_from_those_who_look_at_usage_only() -> None
     assert relieved.backlog < 1
     assert content.figures.bundles_moved == 0
     assert content.backlog > 1e8
-    assert "had not been read at the end" in line.notes[-1]
+    assert "were unread at the end" in line.notes[-1]

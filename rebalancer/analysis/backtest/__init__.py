@@ -1,1 +1,1 @@
-"""What strategies would have decided on a recording, and what would have come of it."""
+"""Back-tests: the decisions of strategies on a recording, and in a closed loop their effect."""

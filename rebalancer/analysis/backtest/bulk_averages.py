@@ -1,4 +1,4 @@
-"""Averages of the bundles of many brokers, advanced together round by round: the doubles that `averages` would come to one by one."""
+"""Averages of the bundles of many brokers, advanced together round by round. The doubles equal those of `averages`, broker by broker."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _CAPS = (SHORT_SAMPLES, LONG_SAMPLES)
 
 
 class BulkAverages:
-    """Tables of several brokers end to end, for as long as none of them gains or loses a bundle."""
+    """Concatenated tables of several brokers, valid until one of them gains or loses a bundle."""
 
     def __init__(self, histories: Sequence[BundleHistory]) -> None:
         self._rows = [len(history.newest.names) for history in histories]
         base = np.concatenate([history.base for history in histories])
-        # Columns first: one long run per figure instead of rows of four.
+        # Column-major: one contiguous column per figure instead of rows of four.
         self._averages = [np.ascontiguousarray(base[:, part].T) for part in (slice(0, 4), slice(4, 8))]
         self._samples = [base[:, 8].copy(), base[:, 9].copy()]
         self._newest = np.ascontiguousarray(np.concatenate([history.newest.traffic for history in histories]).T)
         self._sampled = [history.sampled_round for history in histories]
 
     def sample(self, traffic: Floats, fresh: Sequence[bool], round_: int) -> None:
-        """Newest figures float64[rows, 4] of a later round; brokers that are not `fresh` repeated theirs, which is no sample."""
+        """Newest figures float64[rows, 4] of a later round; brokers that are not `fresh` repeated theirs, which adds no sample."""
         if all(fresh):
             self._advance(None)
             self._newest = np.ascontiguousarray(traffic.T)
@@ -37,7 +37,7 @@ class BulkAverages:
         self._sampled = [round_ if new else old for new, old in zip(fresh, self._sampled, strict=True)]
 
     def histories(self, names: Sequence[tuple[str, ...]], counts: Sequence[tuple[Ints, Ints]]) -> list[BundleHistory]:
-        """The tables again, one by one; names and (topics, sessions) of each broker's bundles are those of its newest report."""
+        """The tables, one per broker; names and (topics, sessions) of its bundles are those of its newest report."""
         base = np.vstack((*self._averages, *self._samples)).T
         result, begin = [], 0
         for index, rows in enumerate(self._rows):
@@ -48,7 +48,7 @@ class BulkAverages:
         return result
 
     def _advance(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> None:
-        """As `averages.advance`, the same operations in the same order."""
+        """Same operations in the same order as `averages.advance`."""
         for index, cap in enumerate(_CAPS):
             counts = np.minimum(self._samples[index] + 1.0, cap)
             average = (counts - 1.0) * self._averages[index]

@@ -1,8 +1,7 @@
-"""The fold over a columnar recording: what the plain loop decides, without a step for every report of a round that decides nothing.
+"""The fold over a columnar recording. Decides what the plain loop decides, but skips the single reports of quiet rounds.
 
-Rounds in a row that change nothing but figures, and in which the strategy certainly decides nothing, are passed over together; the state
-they leave is made when the first other round needs it. That is the state the engine would have come to, bit for bit
-(tests/unit/test_columnar_fold.py).
+Consecutive rounds that change only figures, and in which the strategy certainly decides nothing, are skipped together. The state after
+them is computed when the next other round needs it, and equals the state of the engine bit for bit (tests/unit/test_columnar_fold.py).
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from strategies.engine import Engine, EngineSettings
 from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
 from strategies.store import BrokerState, InMemoryStore
 
-#: Rounds that are looked at together at most.
+#: Maximum number of rounds that are examined together.
 _FURTHEST = 4096
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """Rounds that decided nothing. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4].
+    """Rounds without a decision. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4].
 
-    `skips`: the strategy's, of each round, if it was asked.
+    `skips`: those of the strategy per round, if it ran.
     """
 
     cluster: str
@@ -46,8 +45,8 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class _Passed:
-    """A part of a block that was passed over, as far as its bundles' averages need it."""
+class _SkippedPart:
+    """A skipped part of a block, with what the averages of its bundles need."""
 
     column: Column
     rows: Ints
@@ -56,22 +55,22 @@ class _Passed:
 
 
 class ColumnarFold:
-    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for settings nobody knows."""
+    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for unknown settings."""
 
     def __init__(self, settings: EngineSettings, *, leap: bool = True) -> None:
-        """`leap`: pass over quiet rounds together; without it, every record goes through the engine, which decides the same."""
+        """`leap`: skip quiet rounds together. Without it, every record goes through the engine, with the same decisions."""
         self._settings, self._engine = settings, Engine(settings)
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
         finder = QuietRoundFinder(settings)
         self._finder = finder if leap and finder.possible else None
-        self._ahead: _Ahead | None = None
-        #: How many rounds are looked at together: more after quiet ones, so that little is looked at in vain.
+        self._ahead: _SkippedRounds | None = None
+        #: Number of rounds that are examined together: it grows after quiet rounds, so that little work is wasted.
         self._reach = 1
-        #: Bytes that could not be decoded, of all blocks; records folded so far, of the block under way.
+        #: Rejected records of all blocks; number of records folded so far, of the current block.
         self.rejected = self.folded = 0
 
     def fold(self, blocks: Iterable[Block]) -> Iterator[list[Event] | Quiet]:
-        """What happens, in order: events of the engine, or rounds that were passed over."""
+        """Yields, in order, events of the engine or skipped rounds."""
         for block in blocks:
             row = 0
             while row < len(block):
@@ -88,7 +87,7 @@ class ColumnarFold:
                 yield events
 
     def store(self, cluster: str) -> InMemoryStore:
-        """The state of a cluster, as the engine would have it."""
+        """The state of a cluster, equal to that of the engine."""
         self.settle()
         return self._stores[cluster]
 
@@ -104,7 +103,7 @@ class ColumnarFold:
             return None
         if self._ahead is None:
             ((cluster, store),) = self._stores.items()
-            self._ahead = _Ahead.start(cluster, store)
+            self._ahead = _SkippedRounds.start(cluster, store)
         if self._ahead is None or self._finder is None:
             return None
         regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
@@ -121,31 +120,31 @@ class ColumnarFold:
         return int(regular.ends[found.count - 1]) + 1, quiet
 
     def absorb(self) -> None:
-        """Takes from passed rounds what their state will need, so that nobody has to keep or read their blocks any more."""
+        """Computes the averages of skipped rounds, after which the caller may drop their blocks."""
         if self._ahead is not None:
             self._ahead = self._ahead.absorbed(self._stores[self._ahead.known.cluster])
 
     def settle(self) -> None:
-        """Makes the state that passed rounds leave; reads the bundles that it needs for it."""
+        """Computes the state after skipped rounds; reads the bundles that this needs."""
         if self._ahead is not None:
             self._ahead.write(self._stores[self._ahead.known.cluster])
             self._ahead = None
 
 
 @dataclass(frozen=True)
-class _Ahead:
-    """How far the passed rounds have come, beside a store that still stands where they began."""
+class _SkippedRounds:
+    """Progress of skipped rounds, for a store that has the state before them."""
 
     known: Known
     round_state: RoundState
-    passed: tuple[_Passed, ...] = ()
+    passed: tuple[_SkippedPart, ...] = ()
     averages: BulkAverages | None = None
     newest: tuple[Figures, ...] = ()
     counts: tuple[str, ...] = ()
 
     @classmethod
-    def start(cls, cluster: str, store: InMemoryStore) -> _Ahead | None:
-        """None unless a round has just closed, nothing is under way and every broker's newest report is whole."""
+    def start(cls, cluster: str, store: InMemoryStore) -> _SkippedRounds | None:
+        """None unless a round has just closed, no command is open and every broker's newest report is complete."""
         state = store.get_cluster()
         brokers = tuple(sorted(store.brokers(), key=lambda one: one.broker))
         busy = state.early is not None or state.in_flight or state.departed or state.gained or state.reported or state.clock is None
@@ -169,8 +168,8 @@ class _Ahead:
         sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
         return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
 
-    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _Ahead:
-        """After `count` of the regular rounds of a block."""
+    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _SkippedRounds:
+        """The progress after `count` regular rounds of a block."""
         rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
         old = self.round_state
@@ -190,7 +189,7 @@ class _Ahead:
             block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
-        part = _Passed(block.column, rows, fresh, old.round + 1)
+        part = _SkippedPart(block.column, rows, fresh, old.round + 1)
         return replace(
             self,
             known=known,
@@ -200,8 +199,8 @@ class _Ahead:
             counts=counts,
         )
 
-    def absorbed(self, store: InMemoryStore) -> _Ahead:
-        """The same with the averages of bundles as far as rounds were passed; they are made of the store's tables and advanced in place."""
+    def absorbed(self, store: InMemoryStore) -> _SkippedRounds:
+        """The progress with up-to-date averages of bundles, which are built from the store's tables and advanced in place."""
         if not self.passed:
             return self
         averages = self.averages or BulkAverages(self._histories(store))
@@ -213,7 +212,7 @@ class _Ahead:
         return [unpack_history(table) for one in self.round_state.brokers if (table := store.get_table(one.broker)) is not None]
 
     def write(self, store: InMemoryStore) -> None:
-        """Brings the store to where the passed rounds ended."""
+        """Writes the state after the skipped rounds to the store."""
         round_state, averages = self.round_state, self.absorbed(store).averages
         if averages is None:
             return
@@ -259,11 +258,11 @@ class _Ahead:
 
 
 def _whole(one: BrokerState) -> bool:
-    """Figures and bundles in one report (modular load manager), and nothing that a move may still change."""
+    """Whether figures and bundles are from one report (modular load manager) and no open move may change them."""
     return one.digest == one.bundles_digest and one.reported_at_ms == one.bundles_at_ms >= 0 and one.sampled_at_ms > one.judged_after_ms
 
 
-def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Ints) -> None:
+def _advance(averages: BulkAverages, part: _SkippedPart, traffic: Floats, starts: Ints) -> None:
     for number, (rows, fresh) in enumerate(zip(part.rows, part.fresh, strict=True)):
         first, last = int(rows[0]), int(rows[-1])
         if last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
@@ -273,8 +272,8 @@ def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Int
         averages.sample(figures, fresh.tolist(), part.first_round + number)
 
 
-def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, Ints]]:
-    """Traffic of one part after the other, read once per block; the next one is read while one is used, and none is kept."""
+def _read_ahead(parts: tuple[_SkippedPart, ...]) -> Iterator[tuple[_SkippedPart, Floats, Ints]]:
+    """Yields each part with its traffic. Reads each block once, the next one in advance, and keeps none."""
     blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
     with ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(blocks[0][0].column.read)
@@ -287,6 +286,6 @@ def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, I
 
 
 def _after_sweep(block: Block, row: int) -> int:
-    """The record after the next sweep, or the end of the block."""
+    """Row of the record after the next sweep, or the end of the block."""
     ends = np.flatnonzero(block.kinds[row:] == SWEEP)
     return row + int(ends[0]) + 1 if len(ends) else len(block)

@@ -1,7 +1,7 @@
-"""Which of many rounds decide nothing: found on whole columns where a strategy states how, else by running the strategy itself.
+"""Finds rounds without a decision: on whole columns if the strategy has a screen for it, otherwise by running the strategy.
 
-A strategy is run without the tables of bundles, which take nearly all of the time to make. As a decision names a bundle, and tables are
-the only place where their names are, a round that reads no table decides nothing.
+The strategy runs without the tables of bundles, because building them takes nearly all of the time. A decision names a bundle, and only
+tables contain the names, so a round that reads no table decides nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
 
 @dataclass(frozen=True)
 class RoundState:
-    """A cluster right after a round, nothing under way. `brokers`: by name, as they were; `sampled_…`: the newest sample of each."""
+    """A cluster right after a round, with nothing in progress. `brokers`: by name; `sampled_…`: the newest sample of each."""
 
     cluster: str
     state: ClusterState
@@ -40,7 +40,7 @@ class RoundState:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Rounds in a row. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`: whether each is a new sample."""
+    """Consecutive rounds. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`: whether each is a new sample."""
 
     now_ms: Ints
     ts: Ints
@@ -50,7 +50,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class QuietRounds:
-    """`count` rounds from the first on decide nothing; usage float64[rounds, brokers], skips (if the strategy ran), memory after them."""
+    """The first `count` rounds decide nothing; their usage float64[rounds, brokers], skips (if the strategy ran), and memory after them."""
 
     count: int
     usage: Floats
@@ -59,27 +59,27 @@ class QuietRounds:
 
 
 class _TableWanted(Exception):
-    """The strategy looks into a table, which is not there."""
+    """The strategy reads a table, so the round may decide something."""
 
 
 class QuietRoundFinder:
-    """Finds the rounds of a cluster that decide nothing; holds settings only."""
+    """Finds the rounds of a cluster that decide nothing. Has no state except settings."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        """Raises SettingsError for settings that do not fit."""
+        """Raises SettingsError for invalid settings."""
         self._settings, self._rules = settings, rules_of(settings)
         self._shedder, placement = settings.shedder(), PLACERS.get(placement_of(settings)[0])
         on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
         quiet = settings.entry.quiet if on_columns else None
         self._screen = quiet(settings.chosen) if quiet is not None else None
         advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
-        #: A broker above this gets advice about its hottest bundle, which only the engine can give.
+        #: For a broker above this usage, a round advises on its hottest bundle, which only the engine can do.
         self._advised = advised
-        #: Splits look into every table, and columns know nothing of brokers that are left out.
+        #: Splits read every table, and columns do not show brokers that are left out.
         self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
 
     def find(self, before: RoundState, rounds: Rounds) -> QuietRounds:
-        """How many of the rounds, from the first on, decide nothing."""
+        """Finds the longest start of the rounds that decides nothing."""
         usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
         count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
         if self._screen is None:
@@ -117,7 +117,7 @@ class QuietRoundFinder:
 
 
 class _States:
-    """The brokers round by round, in order of first appearance, with no more of them than a round looks at without a table."""
+    """The brokers round by round, in order of first appearance, with the fields that a round reads without tables."""
 
     def __init__(self, before: RoundState) -> None:
         self.memory = before.memory
@@ -126,7 +126,7 @@ class _States:
         self._sampled_at, self._sampled_round = before.sampled_at.tolist(), before.sampled_round.tolist()
 
     def after(self, rounds: Rounds, number: int) -> tuple[BrokerState, ...]:
-        """After the reports of a round; rounds come in order."""
+        """The brokers after the reports of a round; call it in the order of rounds."""
         ts, round_ = rounds.ts[number].tolist(), self._round + number + 1
         for column in np.flatnonzero(rounds.fresh[number]).tolist():
             self._sampled_at[column], self._sampled_round[column] = ts[column], round_
@@ -151,7 +151,7 @@ class _States:
 
 
 def leading(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
-    """How many are true before the first that is not."""
+    """Number of true values before the first false one."""
     return len(good) if good.all() else int(good.argmin())
 
 

@@ -1,7 +1,7 @@
-"""Recorded loads of bundles, put on other brokers than those that carried them.
+"""Recorded loads of bundles, assigned to other brokers than the recorded ones.
 
-Rule: a bundle takes along its share of its recorded broker's traffic and resources, in absolute figures, exactly as the engine estimates a
-move (`strategies.estimate`). A broker that has gone gives its bundles back to whoever carried them in the recording.
+Rule: a bundle moves its share of its recorded broker's traffic and resources, in absolute figures, exactly as the engine estimates a
+move (`strategies.estimate`). When a broker leaves the recording, its bundles return to their recorded brokers.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _IN, _OUT, _COUNT = 12, 13, 14
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Bundles that a report has too many or that come from another report of the same pass (`column`); positions in their lists."""
+    """Bundles that a report loses, or gains from another report of the same pass (`column`); positions in the lists of these reports."""
 
     column: int
     positions: Ints
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
+class _EqualPasses:
     """Passes with the same reports of the same bundles in the same order. `rows`: int64[passes, reports].
 
-    `changes`: column of a report → what is different about it; a part of its own column is what it gives away.
+    `changes`: column of a report → its lost and gained bundles; the part of its own column is the lost ones.
     """
 
     rows: Ints
@@ -45,9 +45,9 @@ class _Alike:
 
 @dataclass(frozen=True)
 class Reassigned:
-    """The records of `block`, with bundles of `cluster` where `owners` (bundle → broker) has them; others stay as recorded.
+    """The records of `block`, with bundles of `cluster` on the brokers of `owners` (bundle → broker); other bundles stay as recorded.
 
-    Clusters that replicate each other name their bundles alike, so each is looked at alone.
+    Clusters that replicate each other have bundles of the same name, so each cluster is processed alone.
     """
 
     block: Block
@@ -55,8 +55,8 @@ class Reassigned:
     owners: Mapping[str, str]
 
     def made(self) -> Block:
-        """The block as it would have been; the very same one where nothing is elsewhere."""
-        changed = [alike for alike in self._alike if alike.changes]
+        """The block after reassignment; the same object if no bundle is on another broker."""
+        changed = [alike for alike in self._equal_passes if alike.changes]
         if not changed:
             return self.block
         block = self.block
@@ -75,7 +75,7 @@ class Reassigned:
         return replace(block, column=column_, texts=texts, figures=figures, digests=digests, bundles=bundles, counts=counts)
 
     def throughput(self, bundle: str, row: int) -> float:
-        """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if nobody reported it."""
+        """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if no broker reported it."""
         for broker in self._rows_of_pass.get(int(self._passes[row]), {}).values():
             if bundle in self._places(broker):
                 traffic, starts = self.block.traffic
@@ -84,17 +84,17 @@ class Reassigned:
         return float("nan")
 
     @cached_property
-    def _alike(self) -> list[_Alike]:
+    def _equal_passes(self) -> list[_EqualPasses]:
         reports = self._reports
         groups: dict[tuple[bytes, bytes], list[Ints]] = {}
         ends = np.flatnonzero(np.diff(self._passes[reports])) + 1
         for rows in np.split(reports, ends) if self.owners and len(reports) else ():
             seen = self.block.brokers[rows].tobytes(), self.block.bundles[rows].tobytes()
             groups.setdefault(seen, []).append(rows)
-        return [_Alike(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
+        return [_EqualPasses(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
 
     def _changes(self, rows: Ints) -> dict[int, list[_Part]]:
-        """Of one pass; several reports of one broker: the newest counts."""
+        """The changes of one pass. Of several reports of one broker, the newest counts."""
         names, changes = self.block.texts["broker"], dict[int, list[_Part]]()
         columns = {names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())}
         away = {column: self._away(int(rows[column]), broker, columns) for broker, column in columns.items()}
@@ -112,31 +112,31 @@ class Reassigned:
         return changes
 
     def _away(self, row: int, broker: str, columns: Mapping[str, int]) -> list[tuple[str, int]]:
-        """Bundles of a broker's report that another broker has, who is there, and their positions."""
+        """Bundles of a broker's report whose owner is another present broker, and their positions."""
         return [pair for pair in self._displaced(row) if self.owners[pair[0]] != broker and self.owners[pair[0]] in columns]
 
     def _newest(self, rows: Ints, columns: Mapping[str, int]) -> dict[str, int]:
-        """Bundle → the report whose figures of it count: its owner's if he names it himself, else the newest.
+        """Bundle → the report whose figures of it apply: that of its owner if it lists the bundle, otherwise the newest.
 
-        While Pulsar moves a bundle, two brokers name it.
+        While Pulsar moves a bundle, two brokers list it.
         """
         named = [(bundle, broker, column) for broker, column in columns.items() for bundle, _ in self._displaced(int(rows[column]))]
         return {bundle: column for bundle, broker, column in sorted(named, key=lambda one: (self.owners[one[0]] == one[1], one[2]))}
 
     @cached_property
     def _ours(self) -> Bools:
-        """Which records are of the cluster."""
+        """Mask of the records of the cluster."""
         names = self.block.texts["cluster"]
         return np.asarray(self.block.clusters == (names.index(self.cluster) if self.cluster in names else len(names)))
 
     @cached_property
     def _reports(self) -> Ints:
-        """Reports with bundles."""
+        """Rows of the reports with bundles."""
         return np.flatnonzero(self._ours & (self.block.kinds == _REPORT) & (self.block.bundles >= 0))
 
     @cached_property
     def _passes(self) -> Ints:
-        """int64[records]: how many sweeps of the cluster came before each record."""
+        """int64[records]: number of the cluster's sweeps before each record."""
         return np.concatenate(([0], np.cumsum(self._ours & (self.block.kinds == _SWEEP))[:-1]))
 
     @cached_property
@@ -173,7 +173,7 @@ class Reassigned:
         return {}
 
     def _burden(self, figures: Floats, rows: Ints, theirs: Ints, part: _Part, *, takes: bool) -> None:
-        """Puts the part's share of what `theirs` carry upon the reports `rows`, or takes it off them."""
+        """Adds the part's share of the figures of `theirs` to the reports `rows`, or subtracts it."""
         source, sign = self.block.figures[theirs], 1.0 if takes else -1.0
         traffic, starts = self.block.traffic
         moved = traffic[starts[theirs][:, None] + part.positions]
@@ -185,8 +185,8 @@ class Reassigned:
         cells = rows[busy][:, None], _FOLLOWING
         figures[cells] = np.maximum(figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0)
 
-    def _digests(self, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
-        """New ones, of the recorded digests and of what is different."""
+    def _digests(self, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
+        """New digests, from the recorded digests and the changes."""
         digests = self.block.digests[alike.rows].astype("<u8")
         seen = [digests[:, [column]]]
         for part in parts:
@@ -195,15 +195,15 @@ class Reassigned:
 
 
 class _Texts:
-    """The lists of a block, one line per bundle, and those that moves made of them."""
+    """The bundle lists of a block, one line per bundle, and the lists after moves."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self.every = texts
         self._made: dict[str, int] = {}
         self._split: dict[int, list[str]] = {}
 
-    def codes(self, codes: Ints, alike: _Alike, column: int, parts: list[_Part]) -> list[int]:
-        """Of a report in every pass: its list without what it gives away, and with what it takes. `codes`: of the recorded lists."""
+    def codes(self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
+        """Codes of a report's lists in each pass, without lost and with gained bundles. `codes`: those of the recorded lists."""
         seen = [tuple(row) for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()]
         made = {row: self._code(self._joined(row, column, parts)) for row in dict.fromkeys(seen)}
         return [made[row] for row in seen]
@@ -231,10 +231,10 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Moved:
-    """The traffic column with the same bundles taken from and added to the same reports."""
+    """The traffic column, with the same bundles moved between the same reports."""
 
     column: Column
-    changed: Sequence[_Alike]
+    changed: Sequence[_EqualPasses]
 
     def read(self) -> tuple[Floats, Ints]:
         traffic, starts = self.column.read()
@@ -251,8 +251,8 @@ class _Moved:
         return traffic[index], after
 
 
-def _arranged(alike: _Alike, column: int, lengths: Ints) -> tuple[Ints, Ints]:
-    """A report's bundles as they are now: positions in recorded lists, and the columns of these."""
+def _arranged(alike: _EqualPasses, column: int, lengths: Ints) -> tuple[Ints, Ints]:
+    """A report's bundles after moves: positions in recorded lists, and the columns of these lists."""
     own = np.arange(lengths[alike.rows[0, column]])
     parts = alike.changes[column]
     for part in parts:

@@ -1,4 +1,4 @@
-"""One back-test: a strategy and its settings on a columnar recording, open loop or closed loop, written down as timelines."""
+"""One back-test: a strategy and its settings on a columnar recording, in an open or closed loop, as timelines."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from strategies.model import Command, Event, Rejection, Round, Skip
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")
 OPEN_NOTES = (
-    "Open loop: the reports are as recorded and do not react. An imbalance that a move would have ended is met again in every round, so "
-    "counts of moves are how often the strategy would have asked, not how much it would have moved.",
+    "Open loop: the reports are as recorded and do not react to moves. Rounds repeat their moves while the recorded imbalance lasts, so "
+    "the counts of moves are counts of commands, not of bundles that would have moved.",
 )
 CLOSED_NOTES = (
-    "Closed loop: every bundle's recorded load is put where the moves say, at once. It takes along its share of its recorded broker's "
-    "resources, as if all brokers did equal work for equal traffic; caches, clients that reconnect and unequal machines are not known.",
-    "Traffic itself is as recorded: what clients would have sent to a broker that is less full is not known.",
-    "Moves that the cluster's own balancer made while this was recorded are in the recording, for bundles that were not moved here.",
+    "Closed loop: the recorded load of each bundle follows its moves at once, with its share of the recorded broker's resources, as if "
+    "equal traffic cost all brokers the same; caches, reconnecting clients and unequal machines are not modelled.",
+    "Traffic is as recorded: the traffic that clients would have sent to a less busy broker is unknown.",
+    "The recording contains moves of the cluster's own balancer, which apply to bundles that were not moved here.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestJob:
-    """What to run; small, so that it travels to another process. `until`/`since`: part of the recording by time, in ms."""
+    """Parameters of a back-test, small enough to send to another process. `since`/`until`: time range of the recording, in ms."""
 
     recording: Path
     title: str
@@ -54,7 +54,7 @@ class BacktestJob:
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """One timeline per cluster, by name; how many records could not be used; how many rounds were passed over together."""
+    """One timeline per cluster, by name; number of invalid records; number of rounds that were skipped together."""
 
     timelines: tuple[Timeline, ...]
     rejected: int
@@ -63,17 +63,17 @@ class BacktestResult:
 
 
 def run(job: BacktestJob, *, leap: bool = True) -> BacktestResult:
-    """Raises SinkError for a recording that cannot be read. `leap`: as in `ColumnarFold`."""
+    """Runs one back-test. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that cannot be read."""
     (answer,) = run_together([job], leap=leap)
     return answer
 
 
 def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[BacktestResult]:
-    """All on one recording and one part of it, which is read once; each answer is made when it is asked for. As `run`."""
+    """Runs jobs on the same part of one recording, which is read once. Computes each answer on iteration. Raises as `run`."""
     first, share = jobs[0], len(jobs) > 1
     assert all((job.recording, job.since_ms, job.until_ms) == (first.recording, first.since_ms, first.until_ms) for job in jobs)
     runs = [_Run(job, leap) for job in jobs]
-    with _few_collections():
+    with _rare_garbage_collection():
         for block in _between(read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms):
             for one in runs:
                 one.feed(block, keep=not share)
@@ -82,8 +82,8 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
-    """Rounds make very many objects and no cycles; Python's search for these would take a fifth of the time."""
+def _rare_garbage_collection() -> Iterator[None]:
+    """Runs garbage collection rarely: rounds create many objects without cycles, and the search for cycles takes a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])
     try:
@@ -103,14 +103,14 @@ class _Run:
         self._counts: Counter[str] = Counter()
 
     def feed(self, block: Block, *, keep: bool) -> None:
-        """The next records. `keep`: blocks may be read again when somebody asks for the averages of their bundles."""
+        """Folds the next records. `keep`: blocks stay readable for averages that are computed later."""
         self._counts["records"] += len(block)
         if self._job.loop == "open":
             for happened in self._loop.fold([block]):
                 self._note(happened, None, 0)
         else:
             self._closed(block)
-        # What was changed about a block is not worth keeping either.
+        # Changed blocks are dropped as well.
         if self._owners or not keep:
             self._loop.absorb()
 
@@ -119,7 +119,7 @@ class _Run:
         return BacktestResult(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
 
     def _closed(self, block: Block) -> None:
-        """Until a round moves something; then the rest of the block with the bundles where they are now."""
+        """Folds a block up to a round that moves bundles, then its rest with the bundles on their new brokers."""
         begin = 0
         while begin < len(block):
             if self._owners:
@@ -130,7 +130,7 @@ class _Run:
             begin += self._until_moved(put, rest)
 
     def _until_moved(self, block: Block, recorded: Block) -> int:
-        """How many records were folded."""
+        """Folds records up to a round with moves; returns their number."""
         done = 0
         for happened in self._loop.fold([block]):
             done = self._loop.folded
@@ -139,7 +139,7 @@ class _Run:
         return done
 
     def _note(self, happened: list[Event] | Quiet, recorded: Block | None, row: int) -> bool:
-        """Writes down what happened; whether bundles moved. `recorded`, in a closed loop: the block without moves; `row`: how far it is."""
+        """Adds events to the timeline; returns whether bundles moved. `recorded`: in a closed loop, the block without moves."""
         if isinstance(happened, Quiet):
             self._counts["passed"] += len(happened.times_ms)
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
@@ -157,7 +157,7 @@ class _Run:
         return bool(commands)
 
     def _moved(self, commands: list[Command], event: Round, recorded: Block, row: int) -> tuple[list[Command], dict[str, float]]:
-        """The commands with their destinations, and the recorded traffic of their bundles, which are there from now on."""
+        """Assigns bundles to their new brokers; returns commands with destinations, and the recorded traffic of their bundles."""
         placed = [_placed(command, event) for command in commands]
         if placed:
             owners = self._owners.setdefault(event.cluster, {})
@@ -198,14 +198,14 @@ def _quiet_rows(quiet: Quiet, goal: Goal) -> tuple[str, Ints, tuple[str, ...], l
 
 
 def _as_round(quiet: Quiet, ts: int, usage: list[float], throughput: list[float], skips: tuple[Skip, ...]) -> Round:
-    """As much of a round's record as a goal looks at."""
+    """A round with the fields that a goal reads."""
     figures = dict(zip(quiet.brokers, usage, strict=True))
     even, data = spread(usage), spread(throughput)
     return Round(quiet.cluster, 0, 0, ts, "sweep", "", quiet.brokers, {}, figures, figures, even, even, data, (), skips, "", "")
 
 
 def _placed(command: Command, record: Round) -> Command:
-    """With the destination where Pulsar's leader would most likely put the bundle: the broker that is least full after the round."""
+    """The command with a destination: by default the least busy broker after the round, the most likely choice of Pulsar's leader."""
     if command.destination is not None:
         return command
     others = {broker: usage for broker, usage in record.usage_after.items() if broker != command.source}
@@ -213,7 +213,7 @@ def _placed(command: Command, record: Round) -> Command:
 
 
 def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None) -> Iterator[Block]:
-    """The records of a time, parted after sweeps."""
+    """The records of a time range, cut after sweeps."""
     for block in blocks:
         begin = 0 if since_ms is None else _cut(block, since_ms)
         end = len(block) if until_ms is None else _cut(block, until_ms)
@@ -224,7 +224,7 @@ def _between(blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
 
 
 def _cut(block: Block, ts: int) -> int:
-    """The first record of the pass whose sweep is not before `ts`; without any sweep the first that is not; the block's end for none."""
+    """Row of the first record of the pass whose sweep is not before `ts`; without sweeps, of the first such record; else the end."""
     sweeps = np.flatnonzero(block.kinds == _SWEEP)
     if not len(sweeps):
         late = block.ts >= ts

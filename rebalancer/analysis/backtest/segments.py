@@ -1,4 +1,4 @@
-"""Parts a block into rounds that a collector made: one report of every broker, then the sweep that ends the pass."""
+"""Divides a block into the rounds of a collector: one report per broker, then the sweep that ends the pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT, SWEEP = KINDS.index("report"), KINDS.index("sweep")
 
 @dataclass(frozen=True)
 class Known:
-    """What the fold knows of brokers when a round has just closed, a column per broker by name; see `BrokerState`."""
+    """The fold's state of brokers right after a round, a column per broker by name; see `BrokerState`."""
 
     cluster: str
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Regular:
-    """Rounds in a row that change nothing but figures. `rows`: int64[rounds, brokers], records of the block; `ends`: their sweeps."""
+    """Consecutive rounds that change only figures. `rows`: int64[rounds, brokers], records of the block; `ends`: their sweeps."""
 
     rows: Ints
     ends: Ints
@@ -44,10 +44,10 @@ class Regular:
 
 
 def regular_rounds(block: Block, begin: int, most: int, known: Known, settings: EngineSettings) -> Regular | None:
-    """The regular rounds from record `begin` on, as far as they go but `most`; None if there is not even one.
+    """The regular rounds from record `begin` on, at most `most`; None if there are none.
 
-    Regular: every broker reports once, newer than before, with the same bundles; nobody else does; the sweep lists all and misses none;
-    no clock jumps, nobody is stale, and no round closes before its sweep. Whatever is not is left to the engine.
+    In a regular round, exactly the known brokers report, once each, newer than before, with the same bundles; the sweep lists all and
+    misses none; no clock jumps, no broker is stale, and no round closes before its sweep. The engine folds all other rounds.
     """
     brokers = len(known.names)
     ends = begin + np.flatnonzero(block.kinds[begin:] == SWEEP)[:most]
@@ -71,7 +71,7 @@ def regular_rounds(block: Block, begin: int, most: int, known: Known, settings: 
 
 
 def _swept(block: Block, ends: Ints, known: Known) -> tuple[int, Ints]:
-    """How many rounds end with a sweep of all brokers, and when."""
+    """Number of rounds that end with a sweep of all brokers, and the times of these sweeps."""
     names, times = frozenset(known.names), list[int]()
     for end in ends.tolist():
         sweep = block.record(end)

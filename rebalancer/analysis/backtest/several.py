@@ -1,4 +1,4 @@
-"""Several back-tests of one recording at once: a few share a process and read the file together; answers come as they were asked for."""
+"""Several back-tests of one recording in parallel: a few share a process and read the file together; answers keep the order of the jobs."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, run_to
 from rebalancer.analysis.processes import run_each
 
 T = TypeVar("T")
-#: So many runs share a process at most: reading takes longer than any of them, but every one of a month keeps 300 MiB.
+#: Maximum number of runs per process: reading takes longer than one run, but each run of a month keeps 300 MiB.
 _TOGETHER = 3
 
 
 def run_all(
     jobs: Sequence[BacktestJob], say: Callable[[str], None], keep: Callable[[BacktestResult], T], workers: int | None = None
 ) -> list[T]:
-    """What `keep` makes of each answer, in the process that has it. All jobs are of one recording and one part of it.
+    """The results of `keep`, which is called on each answer in its process. All jobs are on the same part of one recording.
 
-    As many processes at a time as there are cores. Raises what `run` raises.
+    Runs one process per core. Raises what `run` raises.
     """
     processes, done = workers or os.cpu_count() or 1, count(1)
     groups = list(_groups(len(jobs), processes))
 
-    def told(place: int, answers: list[tuple[str, T]]) -> None:
+    def report(place: int, answers: list[tuple[str, T]]) -> None:
         for said, _ in answers:
             say(f"{next(done)} of {len(jobs)}: {said}" if len(jobs) > 1 else said)
 
-    kept = run_each([partial(_together, [jobs[place] for place in group], keep) for group in groups], processes, told)
+    kept = run_each([partial(_together, [jobs[place] for place in group], keep) for group in groups], processes, report)
     by_place = {place: one for group, ones in zip(groups, kept, strict=True) for place, (_, one) in zip(group, ones, strict=True)}
     return [by_place[place] for place in range(len(jobs))]
 
 
 def _groups(jobs: int, processes: int) -> Iterator[range]:
-    """Places of jobs, spread over as many groups as keep all processes busy and none too full."""
+    """Places of jobs in groups, which keep all processes busy and are not too large for one."""
     rounds = -(-jobs // (processes * _TOGETHER))
     groups = min(jobs, processes * rounds)
     return (range(first, jobs, groups) for first in range(groups))

@@ -1,1 +1,1 @@
-"""Why a command was given, and why a broker, bundle or round was left alone, read off the COMMANDS and ROUNDS topics."""
+"""Explains commands, rounds, brokers and bundles from the records of COMMANDS and ROUNDS."""

@@ -1,4 +1,4 @@
-"""What executors made of commands, in words: the verdict beside every command that is shown, and all its outcomes where it is asked for."""
+"""Outcomes of commands in words: a verdict for each command shown, and all outcomes on request."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Sequence
 from rebalancer.analysis.explain.history import DecisionHistory
 from strategies.model import Command, Outcome
 
-#: A real verdict tells more than a refusal to repeat it, and a dry run tells least.
-_TELLING = {"applied": 3, "already-done": 2, "dry-run": 0}
+#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all others; a dry run comes last.
+_PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
-def telling(given: Sequence[Outcome]) -> Outcome | None:
-    """Of a command's outcomes the one that says what became of it: that carried it out, else the newest that is no dry run, else any."""
-    return max(enumerate(given), key=lambda one: (_TELLING.get(one[1].status, 1), one[0]))[1] if given else None
+def decisive(given: Sequence[Outcome]) -> Outcome | None:
+    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry runs, otherwise any."""
+    return max(enumerate(given), key=lambda one: (_PRECEDENCE.get(one[1].status, 1), one[0]))[1] if given else None
 
 
 def verdict_words(command: Command, history: DecisionHistory) -> str:
-    """`: refused (paused: …)`, to be added to a line about the command; empty where outcomes are not at hand."""
+    """`: refused (paused: …)`, to append to a line about the command; empty if the history has no outcomes."""
     if not history.has_outcomes:
         return ""
-    found = telling(history.outcomes_of(command))
+    found = decisive(history.outcomes_of(command))
     return f": {why_missing(command, history)}" if found is None else f": {in_short(found)}"
 
 
 def verdict_counts(commands: Sequence[Command], history: DecisionHistory) -> str:
-    """` [2 applied, 1 refused: paused]`, of commands that one line shows together; empty where outcomes are not at hand."""
+    """` [2 applied, 1 refused: paused]`, for commands that share a line; empty if the history has no outcomes."""
     if not history.has_outcomes or not commands:
         return ""
-    counts = Counter(_kind(telling(history.outcomes_of(one))) for one in commands)
+    counts = Counter(_kind(decisive(history.outcomes_of(one))) for one in commands)
     return f" [{', '.join(f'{count} {kind}' for kind, count in counts.items())}]"
 
 
@@ -46,7 +46,7 @@ def in_short(outcome: Outcome) -> str:
         case "applied":
             return f"applied{_where(outcome)}{_why(outcome)}"
         case "dry-run":
-            return "dry run, nothing was moved"
+            return "dry run, no bundle was moved"
         case status:
             return f"{status}{_why(outcome)}"
 
@@ -60,9 +60,9 @@ def _why(outcome: Outcome) -> str:
 
 
 def why_missing(command: Command, history: DecisionHistory) -> str:
-    """Of a command without any outcome."""
+    """The reason why a command has no outcome."""
     if not history.has_outcomes:
-        return "not known, no outcomes are at hand; --outcomes names their topic"
+        return "unknown: no outcomes were read; name their topic with --outcomes"
     if history.last_ms < command.expires_at_ms:
         return "none yet"
     return "none: no executor answered before it expired"

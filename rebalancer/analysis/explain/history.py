@@ -1,4 +1,4 @@
-"""All rounds, commands and outcomes of a topic, a file, or the folder of a replay; what was published twice counts once."""
+"""All rounds, commands and outcomes of a topic, a file, or the folder of a replay; repeated records count once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DecisionHistory:
-    """What was decided, in the order of publication."""
+    """Rounds and commands in the order of publication, with their outcomes."""
 
     rounds: tuple[Round, ...]
     commands: tuple[Command, ...]
-    #: One line per kind of record that was skipped: how many, where, why.
+    #: One line per kind of skipped record: number, place, reason.
     skipped: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
-    #: Whether outcomes could be read at all: a replay's folder holds none.
+    #: Whether outcomes were read: the folder of a replay has none.
     has_outcomes: bool = False
 
     def of(self, cluster: str) -> DecisionHistory:
@@ -45,28 +45,28 @@ class DecisionHistory:
         return self._part(lambda one: one.epoch == epoch)
 
     def generations(self) -> list[DecisionHistory]:
-        """The newest epoch of every cluster, then the one before, and so on."""
+        """Parts by epoch: the newest epoch of each cluster, then the one before, and so on."""
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
         count = max((len(epochs) for _, epochs in found), default=0)
         by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
         return [self._of_epochs(epochs) for epochs in by_age]
 
     def of_newest_rounds(self) -> DecisionHistory:
-        """The newest epoch of every cluster that has rounds: commands of a newer one may be there before its first round."""
+        """The newest epoch with rounds of each cluster: commands of a newer epoch may be published before its first round."""
         return self._of_epochs({one.cluster: one.epoch for one in self.newest_rounds()})
 
     def newest_rounds(self) -> list[Round]:
-        """One of each cluster, by name; publication may be out of order where a topic has partitions."""
+        """The newest round of each cluster, by name; rounds may be out of order if the topic has partitions."""
         newest = {one.cluster: one for one in sorted(self.rounds, key=lambda one: (one.epoch, one.round))}
         return [newest[cluster] for cluster in sorted(newest)]
 
     @property
     def epochs(self) -> list[int]:
-        """Ascending."""
+        """All epochs, ascending."""
         return sorted({one.epoch for one in self.rounds} | {one.epoch for one in self.commands})
 
     def _of_epochs(self, epochs: Mapping[str, int]) -> DecisionHistory:
-        """One epoch of each cluster."""
+        """The part with one epoch per cluster."""
         return self._part(lambda one: epochs.get(one.cluster) == one.epoch)
 
     def _part(self, belongs: Callable[[Round | Command], bool]) -> DecisionHistory:
@@ -78,11 +78,11 @@ class DecisionHistory:
         return sorted({one.cluster for one in self.rounds} | {one.cluster for one in self.commands})
 
     def commands_of(self, done: Round) -> list[Command]:
-        """The commands of a round, in its order; ids whose record is not at hand are left out."""
+        """The commands of a round, in its order, without ids whose record is missing."""
         return [self._by_id[name] for name in done.commands if name in self._by_id]
 
     def round_of(self, command: Command) -> Round | None:
-        """The round that gave a command."""
+        """The round that published a command, or None."""
         key = (command.cluster, command.epoch, command.round)
         return next((one for one in self.rounds if (one.cluster, one.epoch, one.round) == key), None)
 
@@ -92,7 +92,7 @@ class DecisionHistory:
 
     @cached_property
     def last_ms(self) -> int:
-        """The newest time that any record names; 0 if there is none."""
+        """The newest time of all records; 0 without records."""
         return max([*(one.ts for one in self.rounds), *(one.ts for one in self.outcomes)], default=0)
 
     @cached_property
@@ -113,9 +113,9 @@ def source_of(text: str) -> Source:
 
 
 def read_history(rounds: Source, commands: Source, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
-    """Reads both sources. Raises SettingsError, SinkError.
+    """Reads both sources: a topic, a JSON Lines file, or a folder with either. Raises SettingsError, SinkError.
 
-    Records that are no rounds or commands are skipped, see `DecisionHistory.skipped`.
+    Records that are not rounds or commands are skipped, see `DecisionHistory.skipped`.
     """
     rounds, commands = _located("rounds", rounds), _located("commands", commands)
     not_rounds, not_commands = Skipped(str(rounds), "round"), Skipped(str(commands), "command")
@@ -125,7 +125,7 @@ def read_history(rounds: Source, commands: Source, access: TopicAccess = NO_SECU
 
 
 def with_outcomes(history: DecisionHistory, source: Source, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
-    """The same with what became of the commands, from a source like the others; of equal outcomes the first counts."""
+    """The history with outcomes from a source, of the same kinds as for rounds; of equal outcomes the first counts."""
     source = _located("outcomes", source)
     no_outcomes = Skipped(str(source), "outcome")
     found = dict.fromkeys(_decoded(source, decode_outcome, access, no_outcomes))
@@ -133,7 +133,7 @@ def with_outcomes(history: DecisionHistory, source: Source, access: TopicAccess 
 
 
 def is_there(kind: Kind, source: Source) -> bool:
-    """Whether a source holds records of a kind, as far as can be seen without asking a server."""
+    """Whether a source has records of a kind; true for topics on servers, which are not contacted."""
     if isinstance(source, TopicUri):
         return source.scheme != "file" or source.folder.is_dir()
     return (
@@ -142,18 +142,18 @@ def is_there(kind: Kind, source: Source) -> bool:
 
 
 def values_of(kind: Kind, source: Source, access: TopicAccess = NO_SECURITY) -> Iterable[bytes]:
-    """The records of a source as they are. Raises SettingsError, SinkError."""
+    """The undecoded records of a source. Raises SettingsError, SinkError."""
     return (record.value for record in _records(_located(kind, source), access))
 
 
 def _decoded(source: Source, decode: Callable[[bytes], T], access: TopicAccess, skipped: Skipped) -> Iterator[T]:
-    """What a topic or file holds. Raises SinkError for a file with records of another kind only: another file was meant."""
+    """The decoded records of a topic or file. Raises SinkError for a file that has only records of another kind."""
     found = False
     for _, record in readable(_records(source, access), decode, skipped):
         found = True
         yield record
     if skipped.count and not found and isinstance(source, Path):
-        raise SinkError(f"{skipped.lines()[0]} It holds no {skipped.kind} at all; name another file.")
+        raise SinkError(f"{skipped.lines()[0]} The file has no {skipped.kind}; name another file.")
 
 
 def _records(source: Source, access: TopicAccess) -> Iterable[Placed | TopicRecord]:
@@ -161,26 +161,26 @@ def _records(source: Source, access: TopicAccess) -> Iterable[Placed | TopicReco
 
 
 def _located(kind: Kind, source: Source) -> Source:
-    """The topic or the file that a source means. Raises SettingsError."""
+    """The topic or file of a source. Raises SettingsError."""
     if isinstance(source, TopicUri):
         return _topic(source.folder) if source.scheme == "file" else source
     if not source.exists():
-        raise SettingsError([f"{source}: there is no such file or folder; name a topic URI, a JSON Lines file or the folder of a replay"])
+        raise SettingsError([f"{source}: no such file or folder; name a topic URI, a JSON Lines file or the folder of a replay"])
     if source.is_file():
         return source
     return _topic(source) if segments(source) else _in_folder(kind, source)
 
 
 def _in_folder(kind: Kind, folder: Path) -> Source:
-    """A replay leaves `commands.jsonl`, a job's folder has a topic `commands`."""
+    """The file or topic in a folder: a replay writes `commands.jsonl`, a job's folder has a topic `commands`."""
     if (folder / f"{kind}.jsonl").is_file():
         return folder / f"{kind}.jsonl"
     if (folder / kind).is_dir():
         return _topic(folder / kind)
-    raise SettingsError([f"{folder}: holds neither {kind}.jsonl nor a topic {kind}; name the folder that replay --out wrote"])
+    raise SettingsError([f"{folder}: has neither {kind}.jsonl nor a topic {kind}; name the folder that replay --out wrote"])
 
 
 def _topic(folder: Path) -> TopicUri:
     if not folder.is_dir():
-        raise SettingsError([f"{folder}: there is no such topic yet; has the job run, and with the same topics.* settings?"])
+        raise SettingsError([f"{folder}: no such topic yet; check that the job has run with the same topics.* settings"])
     return file_topic(folder)

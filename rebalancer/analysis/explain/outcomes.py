@@ -1,21 +1,21 @@
-"""What became of commands, as far as a recording tells: executors feed their outcomes back into the telemetry."""
+"""Outcomes of commands in a recording: executors publish their outcomes to TELEMETRY too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rebalancer.analysis.explain.answers import telling
+from rebalancer.analysis.explain.answers import decisive
 from sinks.topics.readable import Placed
 from sinks.wire.codec import decode
 from strategies.errors import WireError
 from strategies.model import Outcome, OutcomeReport
 
-#: An outcome is some hundred bytes, and its reason a sentence.
+#: Maximum size of an outcome record: some hundred bytes, and a sentence as the reason.
 _LONGEST = 65_536
 
 
-class Passing:
-    """Records on their way to the loop: counted, and their outcomes kept."""
+class OutcomeCollector:
+    """Passes records through to the loop, counts them, and keeps their outcomes."""
 
     def __init__(self, records: Iterable[Placed]) -> None:
         self._records = records
@@ -25,18 +25,18 @@ class Passing:
     def __iter__(self) -> Iterator[Placed]:
         for record in self._records:
             self.count += 1
-            # Most records are reports, which are long: only what may be an outcome is read here.
+            # Most records are reports, which are long: only possible outcomes are decoded here.
             if len(record.value) < _LONGEST and b'"outcome"' in record.value:
                 self._keep(record.value)
             yield record
 
     def outcomes_of(self, ids: Iterable[str]) -> list[Outcome]:
-        """All different outcomes of these commands, command by command."""
+        """All different outcomes of these commands, grouped by command."""
         return [one for id_ in ids for one in self._outcomes.get(id_, ())]
 
     def verdicts(self) -> Mapping[str, Outcome]:
-        """Command id → the outcome that says what became of it."""
-        return {id_: found for id_, given in self._outcomes.items() if (found := telling(tuple(given))) is not None}
+        """Command id → its decisive outcome."""
+        return {id_: found for id_, given in self._outcomes.items() if (found := decisive(tuple(given))) is not None}
 
     def _keep(self, value: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Which broker had a bundle last, by the load reports and the collector's notes: of bundles that no round mentions, rounds cannot tell."""
+"""The last owner of a bundle, by load reports and the collector's notes, for bundles that no round mentions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWNED = msgspec.json.Decoder(_Owned)
 
 
 def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, str]:
-    """Bundle → the broker that named it last. Records that are no telemetry say nothing."""
+    """Bundle → the broker that listed it last. Ignores records that are not telemetry."""
     found: dict[str, str] = {}
     for line in lines:
         try:

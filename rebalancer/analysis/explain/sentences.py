@@ -1,4 +1,4 @@
-"""Decisions in plain sentences: one list of lines per command, round, broker or bundle."""
+"""Decisions as sentences: lines about a command, round, broker or bundle."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rebalancer.analysis.explain.subject import ExplainedSubject
 from strategies.describe import describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
-#: How many bundles are named before the rest is only counted.
+#: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3
 _CLOSED_BY = {
     "sweep": "a collection pass was complete",
     "all-reported": "every broker had reported",
-    "lateness": "its time was over, though not every broker had reported",
+    "lateness": "its time limit was reached before every broker had reported",
 }
 
 
 def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> list[str]:
-    """Lines about the subject; of brokers and bundles only the newest `last` rounds that have something to say."""
+    """Lines about the subject; of brokers and bundles, only the newest `last` rounds that mention them."""
     match subject.kind:
         case "command":
             found = next(command for command in history.commands if command.id == subject.name)
@@ -38,7 +38,7 @@ def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> l
 
 
 def command_lines(command: Command, history: DecisionHistory) -> list[str]:
-    """What it does, who decided it when, why, what should come of it, and what came of it."""
+    """A command's instruction, time, strategy, reason, expected effect and outcomes."""
     done = history.round_of(command)
     return [
         f"command {command.id} of cluster {command.cluster}, round {command.round}, epoch {command.epoch}",
@@ -54,7 +54,7 @@ def command_lines(command: Command, history: DecisionHistory) -> list[str]:
 
 
 def round_lines(done: Round, history: DecisionHistory) -> list[str]:
-    """What the round saw, what it commanded, what became of that, what it left alone and why."""
+    """A round's input, its commands with outcomes, and its skips with reasons."""
     commands = history.commands_of(done)
     return [
         f"round {done.round} of cluster {done.cluster}, epoch {done.epoch}, at {when(done.ts)}",
@@ -68,13 +68,13 @@ def round_lines(done: Round, history: DecisionHistory) -> list[str]:
             for one in commands
             if one not in _moves(commands)
         ),
-        *(f"  command {name}: its record is not at hand" for name in _missing(done, commands)),
+        *(f"  command {name}: its record was not found" for name in _missing(done, commands)),
         *(f"  {describe_skip(skip)}" for skip in done.skips),
     ]
 
 
 def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str]:
-    """What one round decided about a broker and its bundles; empty if the round did not know it."""
+    """One round's decisions about a broker and its bundles; empty if the round did not have the broker."""
     commands = history.commands_of(done)
     if broker in done.stale:
         return [f"was left out: {done.stale[broker]}"]
@@ -91,12 +91,12 @@ def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str
         for group in _by_pair(moves, destination=broker)
     ]
     left = [line for skip in done.skips if (line := _about_broker(broker, skip)) is not None]
-    decided = [*gave, *took, *left] or ["nothing was decided about it"]
+    decided = [*gave, *took, *left] or ["no decision about it"]
     return [f"usage {_usage(broker, done)}", *decided]
 
 
 def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:
-    """What one round decided about a bundle; empty if it does not mention it."""
+    """One round's decisions about a bundle; empty if it does not mention it."""
     commands = [one for one in history.commands_of(done) if one.bundle == bundle]
     moved = [line for one in commands for line in _bundle_command_lines(one, history)]
     left = [
@@ -113,7 +113,7 @@ def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[st
 
 
 def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistory) -> str:
-    """Which command a bundle in cool-down rests for, and whether that was carried out at all."""
+    """The command that started a bundle's cool-down, and its verdict."""
     if skip.code != "cooling-down" or not history.has_outcomes:
         return ""
     earlier = [one for one in history.commands if one.bundle == bundle and one.cluster == done.cluster and one.issued_at_ms < done.ts]
@@ -123,18 +123,18 @@ def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistor
 
 
 def outcome_lines(command: Command, history: DecisionHistory) -> list[str]:
-    """Every outcome of a command, oldest first, or why there is none."""
+    """All outcomes of a command, oldest first, or the reason why there are none."""
     given = history.outcomes_of(command)
     return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [f"outcome: {why_missing(command, history)}"]
 
 
 def when(ms: int) -> str:
-    """A time of the cluster's clock for people; UTC, to the second."""
+    """A time of the cluster's clock in UTC, to the second."""
     return formatted(ms, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def formatted(ms: int, form: str) -> str:
-    """A time in UTC; one beyond the year 9999, which a record may hold, as the number that it is."""
+    """A time in UTC; a time after the year 9999, which a record may contain, as its number of ms."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
     except (OverflowError, OSError, ValueError):
@@ -147,10 +147,10 @@ def points(fraction: float) -> str:
 
 
 def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[str]:
-    told = [(done, lines) for done, lines in about if lines]
-    if len(told) > last:
-        yield f"  ({_count(len(told) - last, 'earlier round')} not shown; --last N shows more)"
-    for done, lines in told[-last:]:
+    shown = [(done, lines) for done, lines in about if lines]
+    if len(shown) > last:
+        yield f"  ({_count(len(shown) - last, 'earlier round')} not shown; --last N shows more)"
+    for done, lines in shown[-last:]:
         yield f"  round {done.round} of {done.cluster}, {when(done.ts)}: {lines[0]}"
         yield from (f"    {line}" for line in lines[1:])
 
@@ -160,7 +160,7 @@ def _moves(commands: Sequence[Command]) -> list[Command]:
 
 
 def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
-    """Commands between the same two brokers share their reason; optionally only those of one source or destination."""
+    """Commands grouped by source and destination, which share a reason; optionally only those of one source or destination."""
     pairs: dict[tuple[str, str | None], list[Command]] = {}
     for one in commands:
         if source in (None, one.source) and destination in (None, one.destination):
@@ -177,7 +177,7 @@ def _pair_lines(group: Sequence[Command], history: DecisionHistory) -> Iterator[
 
 
 def _goods(group: Sequence[Command]) -> str:
-    """The bundle, or how many there are and the first of them."""
+    """The bundle, or the number of bundles with the first names."""
     if len(group) == 1:
         return group[0].bundle
     names = ", ".join(one.bundle for one in group[:_NAMES])
@@ -186,7 +186,7 @@ def _goods(group: Sequence[Command]) -> str:
 
 
 def _destination(command: Command) -> str:
-    return command.destination or "whichever broker Pulsar picks"
+    return command.destination or "a broker that Pulsar chooses"
 
 
 def _about_broker(broker: str, skip: Skip) -> str | None:
@@ -210,7 +210,7 @@ def _instruction(command: Command) -> str:
 
 def _seen(done: Round | None) -> str:
     if done is None:
-        return ", in a round whose record is not at hand"
+        return ", in a round whose record was not found"
     return f", which saw {_count(len(done.brokers), 'broker')} with a spread of {points(done.spread.range)} points"
 
 
@@ -223,7 +223,7 @@ def _figure(value: object) -> str:
 
 
 def _expected(command: Command) -> list[str]:
-    """Nothing of a split, which moves no load, and of advice, which nobody carries out."""
+    """The expected usages. Empty for a split, which moves no load, and for advice, which no executor applies."""
     if not command.is_move:
         return []
     expected = command.expected

@@ -1,4 +1,4 @@
-"""What a word on the command line means: a round, a command, a broker or a bundle, each by its name or by what people have at hand."""
+"""Resolves the argument of `explain` to a round, command, broker or bundle, from its name or a related one such as a topic."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from strategies.filters.contract import namespace_of
 Owners = Mapping[str, str]
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"
-#: What the word may be, for people.
+#: Accepted forms of the argument, for messages.
 FORMS = "a round's number, latest, a command id, a bundle or its range, a broker (host or host:port) or a topic"
 _RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
 _TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
 _ID_BEGINS = 4
 _MOST_NAMED = 8
-#: Digits of a round's number; Python refuses to read very long ones.
+#: Maximum digits of a round's number; Python refuses to parse very long ones.
 _LONGEST_NUMBER = 20
 
 
 class UnknownSubject(RebalancerError):
-    """Nothing that was decided mentions it, or several things do."""
+    """No record mentions the argument, or it is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedSubject:
-    """`name` as the records have it. `note`: how the word on the command line led to it, where that is not plain."""
+    """`name`: as in the records. `note`: how the argument led to it, if that is not obvious."""
 
     kind: Kind
     name: str
@@ -41,9 +41,9 @@ class ExplainedSubject:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A subject, and the part of the history that it is about: one epoch of each cluster.
+    """A subject, and the part of the history that mentions it: one epoch per cluster.
 
-    `elsewhere`: older epochs that know it too. `owner`: the broker of a bundle that no round mentions.
+    `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round mentions.
     """
 
     subject: ExplainedSubject
@@ -53,12 +53,12 @@ class Located:
 
 
 def locate(word: str, history: DecisionHistory, epoch: int | None = None, owners: Callable[[], Owners] = dict) -> Located:
-    """The newest epoch that knows the word, or the one that is named. Raises UnknownSubject.
+    """Locates the word in the newest epoch that mentions it, or in the given one. Raises UnknownSubject.
 
-    `owners`: bundle → broker, also of bundles that no round mentions; asked for only if no record mentions the word.
+    `owners`: returns bundle → broker, also for bundles that no round mentions; called only if no record mentions the word.
     """
     parts = history.generations() if epoch is None else [history.of_epoch(epoch)]
-    # A number is a round's in any epoch before it may be the beginning of a command's id.
+    # A number is first matched with rounds of all epochs, then with the start of command ids.
     asked = [part for part in parts if _is_round(word, part)] or parts
     if word == LATEST and epoch is None:
         asked = [history.of_newest_rounds()]
@@ -71,7 +71,7 @@ def locate(word: str, history: DecisionHistory, epoch: int | None = None, owners
 
 
 def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> tuple[int, ...]:
-    """Epochs, the newest first."""
+    """Epochs, newest first."""
     return tuple(sorted({epoch for part in older if _knows(subject, part) for epoch in part.epochs}, reverse=True))
 
 
@@ -92,12 +92,12 @@ def _is_round(word: str, history: DecisionHistory) -> bool:
 
 
 def find(word: str, history: DecisionHistory) -> ExplainedSubject:
-    """Raises UnknownSubject. The beginning of a command's id is enough when only one begins so."""
+    """The subject of a word. A unique prefix of a command id is enough. Raises UnknownSubject."""
     return locate(word, history).subject
 
 
 def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
-    """None for what no record mentions. Raises UnknownSubject for what may mean several things, with all of them."""
+    """The subject of a word; None if no record mentions it. Raises UnknownSubject with all candidates if it is ambiguous."""
     if word == LATEST and history.rounds:
         return ExplainedSubject("latest", LATEST)
     if _is_round(word, history):
@@ -131,7 +131,7 @@ def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 
 
 def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
-    """The narrowest bundle with the topic's hash: one that was split since holds it as well."""
+    """The narrowest bundle that contains the topic's hash: a bundle that was split since contains it too."""
     matched = _TOPIC.fullmatch(word)
     if matched is None:
         return None
@@ -146,28 +146,28 @@ def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 
 
 def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
-    """The only one, none, or an error with all of them."""
+    """The only candidate, or None. Raises UnknownSubject with all of them if there are several."""
     if len(candidates) > 1:
         named = ", ".join(candidates[:_MOST_NAMED]) + (
             f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
         )
-        raise UnknownSubject(f"{word} may be any of {len(candidates)} {kind}s: {named}; name one of them.")
+        raise UnknownSubject(f"{word} matches {len(candidates)} {kind}s: {named}; name one of them.")
     return ExplainedSubject(kind, candidates[0]) if candidates else None
 
 
 def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
-    """One sentence: what was searched, what the word may be, what to do next."""
+    """One sentence with the records searched, the accepted forms and the next step."""
     searched = history if epoch is None else history.of_epoch(epoch)
     if not history.rounds and not history.commands:
-        return f"{word}: there are no rounds and no commands yet; start the job (rebalancer run), or name where they are with --from."
+        return f"{word}: no rounds and no commands yet; start the job (rebalancer run), or name their place with --from."
     if not searched.rounds and not searched.commands:
-        return f"{word}: there is no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
+        return f"{word}: no epoch {epoch}; name one of {_listed(history.epochs)} with --epoch."
     if word == LATEST:
-        return f"{word}: there are no rounds of epoch {_listed(searched.epochs)}, only {len(searched.commands)} commands; name one of them."
+        return f"{word}: no rounds of epoch {_listed(searched.epochs)}, only {len(searched.commands)} commands; name one of them."
     known = [*_brokers(searched), *_bundles(searched), *(command.id for command in searched.commands)]
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(close)}?)" if close else ""
-    unnamed = "" if "/" not in word else " or the broker that serves it, because rounds name only bundles that they judged one by one"
+    unnamed = "" if "/" not in word else " or the broker that serves it, because rounds name only bundles that they judged individually"
     return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
 
 
@@ -182,7 +182,7 @@ def _listed(epochs: Sequence[int]) -> str:
 
 
 def _brokers(history: DecisionHistory) -> dict[str, None]:
-    """Those that a round saw, those that it left out, and those of commands."""
+    """Brokers of rounds, including those that a round left out, and of commands."""
     left_out = (name for one in history.rounds for skip in one.skips if skip.subject == "broker" for name in skip.names)
     moved = (name for one in history.commands for name in (one.source, one.destination) if name is not None)
     return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out, *moved])

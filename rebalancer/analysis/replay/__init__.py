@@ -1,1 +1,1 @@
-"""A recording, decided once more: the plain loop, Spark, or a pipe; and what is shown and kept of the decisions."""
+"""Replays of a recording with the plain loop, Spark or a pipe, and the output of their decisions."""

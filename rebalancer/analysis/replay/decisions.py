@@ -1,4 +1,4 @@
-"""What came of a replay: the rows of the three output topics, in an order that does not depend on how they were made."""
+"""Results of a replay: the rows of the three output topics, in an order that is the same for all engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES: Mapping[str, str] = {"commands": "commands.jsonl", "rounds": "rounds.json
 class Decisions:
     """All rows of a replay by kind, as JSON lines without line ends.
 
-    Commands and rounds are sorted by cluster, and within a cluster as they were decided; rejected records as they stand in the recording.
+    Commands and rounds are sorted by cluster, then by decision; rejected records by their position in the recording.
     """
 
     commands: tuple[OutputRow, ...]
@@ -33,17 +33,17 @@ class Decisions:
         return {"commands": self.commands, "rounds": self.rounds, "rejected": self.rejected}[kind]
 
     def command_ids(self) -> list[str]:
-        """In the order of the commands."""
+        """Ids of all commands, in order."""
         return [decode_command(row.value).id for row in self.commands]
 
     def last_rounds(self) -> Iterator[Round]:
-        """The last round of every cluster."""
+        """The last round of each cluster."""
         return (decode_round(value) for value in {row.key: row.value for row in self.rounds}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """One line of the summary; `first`, `last`: the rounds it began and ended with, None if no round closed."""
+    """One line of the summary; `first`, `last`: the cluster's first and last round, None if no round closed."""
 
     cluster: str
     rounds: int
@@ -66,7 +66,7 @@ def collect(rows: Iterable[OutputRow]) -> Decisions:
 
 
 def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
-    """Writes one file per kind, each complete or not at all. Creates the folder. Raises OSError."""
+    """Writes one file per kind, each atomically. Creates the folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     written = {}
     for kind, name in FILES.items():
@@ -76,7 +76,7 @@ def write(decisions: Decisions, folder: Path) -> Mapping[str, Path]:
 
 
 def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Path]:
-    """Writes outcomes beside the other files; without any there is no such file. Raises OSError."""
+    """Writes outcomes to the same folder; writes no file without outcomes. Raises OSError."""
     path = folder / "outcomes.jsonl"
     if not outcomes:
         path.unlink(missing_ok=True)
@@ -86,13 +86,13 @@ def write_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Mapping[str, Pa
 
 
 def summarise(decisions: Decisions) -> list[ClusterSummary]:
-    """One summary per cluster, and one with an empty name for rejected records that name none."""
+    """One summary per cluster, and one with an empty name for rejected records without a cluster."""
     clusters = dict.fromkeys(sorted(row.key for kind in FILES for row in decisions.rows(kind)))
     return [_summary(cluster, decisions) for cluster in clusters]
 
 
 def line(row: OutputRow) -> str:
-    """One printable line about a row, which says of which cluster it is."""
+    """One printable line about a row, with its cluster."""
     if row.kind == "commands":
         return f"{row.key}: {describe_command(decode_command(row.value))}"
     if row.kind == "rounds":

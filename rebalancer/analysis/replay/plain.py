@@ -1,4 +1,4 @@
-"""The plain loop over a recording: the reference that every other way of deciding must equal."""
+"""The plain loop over a recording: the reference for the decisions of all other engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.engine import EngineSettings
 
 
 def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
-    """Numbers lines as the one segment of a file topic would: partition 0, offset = byte in the uncompressed recording."""
+    """Numbers lines as in a file topic of one segment: partition 0, offset = byte in the uncompressed recording."""
     offset = 0
     for line in lines:
         yield Placed(Position(topic, 0, offset), line)
@@ -23,7 +23,7 @@ def positioned(lines: Iterable[bytes], topic: str) -> Iterator[Placed]:
 
 
 def topic_name(recording: Path | str) -> str:
-    """What rejected rows name as their topic: the recording's file name, so that the same recording gives the same bytes anywhere."""
+    """The topic of rejected rows: the recording's file name, so that rows do not depend on the folder."""
     return "-" if str(recording) == "-" else Path(recording).name
 
 
@@ -33,7 +33,7 @@ def of_recording(recording: Path | str) -> Iterator[Placed]:
 
 
 def decide(records: Iterable[Placed], engine: EngineSettings, limits: WireLimits) -> Iterator[list[OutputRow]]:
-    """The rows that follow from each record, as soon as the record is there."""
+    """Yields the rows of each record as soon as it is read."""
     loop = PlainLoop(engine, limits)
     for position, value in records:
         yield loop.feed(position, value)

@@ -1,4 +1,4 @@
-"""The same recording through the streaming job: into a file topic, through Spark, and the rows back from the output topics."""
+"""Replay through the streaming job: writes the recording to a file topic, runs Spark, and reads the rows of the output topics."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
-#: So large that a recording stays one segment, and offsets are those of the recording.
+#: Segment size that exceeds any recording, so that offsets are those of the recording.
 _ONE_SEGMENT = 2**62
 _LINES_AT_ONCE = 256
-_TELL_EVERY_S = 5.0
+_SAY_EVERY_S = 5.0
 
 
 def decide(
@@ -46,9 +46,9 @@ def decide(
     *,
     run: Callable[..., JobResult] | None = None,
 ) -> Iterator[list[OutputRow]]:
-    """All rows, after the job has seen all records. Needs Java and about as much free disk as the uncompressed recording.
+    """All rows, after the job has processed all records. Needs Java, and free disk space of about the uncompressed recording.
 
-    `run`: what runs the job, `run_job` if not given. Raises what `run_job` raises, and KeyboardInterrupt when it was stopped by a signal.
+    `run`: runs the job, by default `run_job`. Raises what `run_job` raises, and KeyboardInterrupt after a signal.
     """
     with stopping() as stop, tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
@@ -68,28 +68,28 @@ def _run_job() -> Callable[..., JobResult]:
 
 
 def _sparing(say: Callable[[str], None]) -> Callable[[BatchProgress], None]:
-    """Tells a micro-batch now and then: a replay may have thousands."""
-    told = time.monotonic()
+    """Reports a micro-batch at most once per interval: a replay may have thousands."""
+    last = time.monotonic()
 
-    def tell(progress: BatchProgress) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _TELL_EVERY_S:
-            told = time.monotonic()
+    def say_some(progress: BatchProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SAY_EVERY_S:
+            last = time.monotonic()
             say(progress.line())
 
-    return tell
+    return say_some
 
 
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
-    """The job's settings with everything it reads and writes below a scratch folder; what a replay decides is never signed."""
+    """The job's settings with all its topics and its checkpoint below a scratch folder, without signing."""
     topics = Topics(**{name: file_topic(folder / name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
-    # Records have our envelope by now, wherever they come from.
+    # All records have our envelope here, whatever their source is.
     ours = replace(job, topics=topics, source=SourceSettings(), signing=SigningSettings())
     return replace(ours, checkpoint=str(folder / "checkpoint"), trigger_ms=0, progress_file="")
 
 
 class _Places:
-    """Where the records of the temporary topic come from: three integers per record."""
+    """Original positions of the records of the temporary topic, three integers per record."""
 
     def __init__(self) -> None:
         self._topic = ""
@@ -100,7 +100,7 @@ class _Places:
         return len(self._bytes)
 
     def add(self, record: Placed) -> None:
-        """The next record."""
+        """Adds the next record."""
         self._topic, partition, offset = record.position
         self._bytes.append(self._end)
         self._partitions.append(partition)
@@ -108,7 +108,7 @@ class _Places:
         self._end += len(record.value) + 1
 
     def of(self, byte: int) -> Position:
-        """Of the record at this byte of the temporary topic."""
+        """Original position of the record at this byte of the temporary topic."""
         number = bisect_left(self._bytes, byte)
         return Position(self._topic, self._partitions[number], self._offsets[number])
 
@@ -130,13 +130,13 @@ def _read(folder: Path, places: _Places, limits: WireLimits) -> list[OutputRow]:
 
 
 def _values(folder: Path, limits: WireLimits) -> list[bytes]:
-    """Outputs are our own: they may be larger than what is accepted from others."""
+    """Values of an output topic. Our own records may exceed the size limit of input records."""
     wide = replace(limits, max_record_bytes=2**40)
     return [record.value for record in FileTopicReader(folder, limits=wide).read()[0]]
 
 
 def _renamed(value: bytes, places: _Places) -> OutputRow:
-    """A rejected row that names where the record comes from instead of the temporary topic."""
+    """The row with the record's original position instead of that in the temporary topic."""
     row = decode_rejected(value)
     origin = Origin(places.of(row.offset), row.original, row.size)
     cluster = row.cluster or ""

@@ -1,4 +1,4 @@
-"""A replay's rows as a timeline: what the recorded cluster looked like, and what was decided on it."""
+"""A replay's rows as a timeline: the recorded figures of the cluster, and the decisions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sinks.wire.codec import decode_command, decode_round
 from strategies.engine import placement_of
 from strategies.model import Command, Outcome
 
-OPEN_LOOP = "The moves were decided on reports that do not show them: what they would have changed is not known here."
+OPEN_LOOP = "The recorded reports do not react to these moves: their effect is unknown."
 
 
 def timelines(made: Decisions, settings: Settings, verdicts: Mapping[str, Outcome]) -> list[Timeline]:
-    """One per cluster of the recording, by name. `verdicts`: what the recording says became of commands with the same id."""
+    """One timeline per cluster, by name. `verdicts`: recorded outcomes of commands with the same id."""
     commands: dict[str, dict[str, Command]] = defaultdict(dict)
     for row in made.commands:
         command = decode_command(row.value)

@@ -1,1 +1,1 @@
-"""Runs as one HTML file that needs nothing else: what happened, whether it was good, what to do next, and the pictures."""
+"""The HTML report of one or several runs, as one self-contained file: the verdict, the next steps, and charts."""

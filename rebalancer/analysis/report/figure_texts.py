@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formats figures for display."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def number(count: int, thing: str, things: str = "") -> str:
 
 
 def points(value: float) -> str:
-    """`8.4 points`; a dash for what nobody knows."""
+    """`8.4 points`; a dash for an unknown value."""
     return "–" if isnan(value) else f"{value:.1f} points"
 
 
 def figure(value: float, unit: str = "") -> str:
-    """One decimal and a unit; a dash for what nobody knows."""
+    """One decimal and a unit; a dash for an unknown value."""
     return "–" if isnan(value) else f"{value:,.1f}{unit}"
 
 
 def share(value: float) -> str:
-    """A part of 1 as whole percent that only reads 0 % or 100 % when it is."""
+    """A fraction as whole percent; 0 % and 100 % only if exact."""
     percent = 100.0 * value
     if 0 < percent < 1:
         return "under 1 %"
@@ -32,7 +32,7 @@ def share(value: float) -> str:
 
 
 def data_rate(value: float) -> str:
-    """Bytes/s with a unit people use."""
+    """Bytes/s in the largest fitting unit."""
     if isnan(value):
         return "–"
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):

@@ -1,4 +1,4 @@
-"""A run as the numbers its charts draw: thinned, rounded, and named as the page's script expects them."""
+"""The data of a run's charts: thinned, rounded, and named as the page's script expects."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, pea
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 
-#: Above so many brokers, lines cannot be told apart: a heat map shows them instead.
+#: Maximum number of brokers that lines show; a heat map shows more.
 MOST_LINES = 12
-#: Bins of a chart; a line keeps up to four points of each.
+#: Number of bins of a chart; a line keeps up to four points per bin.
 BINS = 240
-#: So many figures a page's heat maps may hold together, so many marks its runs; beyond, the coarser it gets.
+#: Maximum number of figures in all heat maps of a page, and of marks in all its runs. Larger runs get coarser charts.
 CELLS, MARKS = 400_000, 2_000
 
 _KINDS: Mapping[str, str] = {
     "simulated": "simulated: a model of a cluster, which reacts to every move",
-    "re-assigned": "closed loop on a recording: the recorded load of every bundle, put where the moves say",
-    "recorded": "open loop on a recording: the reports do not react to what is decided",
-    "live": "what the cluster did",
+    "re-assigned": "closed loop on a recording: the recorded load of every bundle follows its moves",
+    "recorded": "open loop on a recording: the reports do not react to decisions",
+    "live": "the cluster as it ran",
 }
 
 
 def run_figures(run: Summary, runs: int) -> dict[str, Any]:
-    """Everything the page shows of one of `runs` runs."""
+    """The data of one run; `runs`: number of runs on the page."""
     line = run.run
     marked = _marked(line, max(100, MARKS // runs))
     return {
@@ -52,7 +52,7 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
 
 
 def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
-    """The table that puts runs side by side; `best` holds the column's best rows where less is better."""
+    """The table that compares runs; `best`: best rows of each column in which lower is better."""
     same_goal = len({run.run.goal for run in runs}) == 1
     rows = [
         [
@@ -84,7 +84,7 @@ def comparison(runs: Sequence[Summary]) -> dict[str, Any]:
 
 
 def _lowest(values: Sequence[float]) -> list[int]:
-    """Rows with the lowest figure; none if all are alike or nobody knows."""
+    """Rows with the lowest figure; empty if all figures are equal or unknown."""
     known = [value for value in values if not isnan(value)]
     if len(known) < 2 or min(known) == max(known):
         return []
@@ -92,16 +92,16 @@ def _lowest(values: Sequence[float]) -> list[int]:
 
 
 def _tiles(run: Summary) -> list[list[str]]:
-    """Label, figure, and what it means."""
+    """Tiles of label, figure and explanation."""
     first, last = figure(run.first_spread), figure(run.last_spread)
     moves = run.commands if run.run.kind == "recorded" else len(run.moves)
     per_day = moves / run.days if run.days >= 1 else None
     return [
         ["spread", f"{first} → {last}", "points between the fullest and the emptiest broker, first and last round"],
-        ["rounds within goal", share(run.reached_share), run.run.goal or "in which the strategy was content"],
+        ["rounds within goal", share(run.reached_share), run.run.goal or "that met the strategy's goal"],
         ["moves", f"{moves:,}", f"{per_day:.1f} a day" if per_day is not None else "bundles that change brokers"],
-        ["traffic moved", _traffic(run), "of all moves together"],
-        ["moved again", f"{run.repeated:,}", f"bundles that moved more than once; {number(run.returned, 'move')} went straight back"],
+        ["traffic moved", _traffic(run), "sum of all moves"],
+        ["moved again", f"{run.repeated:,}", f"bundles that moved more than once; {number(run.returned, 'move')} returned at once"],
         ["highest usage", figure(run.highest_usage, " %"), "of any broker in any round"],
     ]
 
@@ -120,7 +120,7 @@ def _lines(line: Timeline) -> dict[str, Any]:
 
 
 def _heat(line: Timeline, runs: int) -> dict[str, Any]:
-    """The highest usage of every broker in every bin, in tenths of a percent; −1 where there is none."""
+    """The highest usage per broker and bin, in tenths of a percent; −1 if there is none."""
     bins = max(24, min(4 * BINS, CELLS // (len(line.brokers) * runs)))
     begins, highest = peaks(line.usage, bins)
     tenths = np.where(np.isnan(highest), -1, np.round(1000.0 * np.nan_to_num(highest))).astype(np.int64)
@@ -137,7 +137,7 @@ def _heat(line: Timeline, runs: int) -> dict[str, Any]:
 
 
 def _churn(line: Timeline) -> dict[str, Any]:
-    """Moves per bin: of the bundles that left, and of commands nobody carried out."""
+    """Moves per bin: bundles that left, and commands that were not applied."""
     bins = min(line.rounds, 120) or 1
     happened = np.array([move.round for move in line.moves if move.happened], dtype=np.int64)
     begins, moved = counts(happened, max(1, line.rounds), bins)
@@ -150,7 +150,7 @@ def _churn(line: Timeline) -> dict[str, Any]:
 
 
 def _marked(line: Timeline, most: int) -> list[Move]:
-    """The moves that get a mark: all, or of every bin of rounds those with the most traffic."""
+    """The moves with a mark: all, or those with the most traffic of each bin."""
     if len(line.moves) <= most:
         return list(line.moves)
     edges = bin_edges(line.rounds, BINS)
@@ -171,7 +171,7 @@ def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
         source = columns.get(move.source or "")
         at = None if source is None else float(usage[move.round, source])
         known = at is not None and not isnan(at)
-        told = move.kind if move.outcome is None else f"{move.kind}, {move.outcome}"
+        outcome = move.kind if move.outcome is None else f"{move.kind}, {move.outcome}"
         where = [move.source or "", move.destination or ""]
         result.append(
             [
@@ -180,7 +180,7 @@ def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
                 *where,
                 move.code,
                 move.reason,
-                told,
+                outcome,
                 data_rate(move.traffic),
                 round(at, 1) if known and at is not None else None,
                 move.round + 1,
@@ -190,7 +190,7 @@ def _moves(line: Timeline, moves: Sequence[Move]) -> list[list[Any]]:
 
 
 def _before_after(line: Timeline, moves: Sequence[Move]) -> list[list[str]]:
-    """Per broker: usage and throughput in its first and last round, bundles given and taken."""
+    """Per broker: usage and throughput in its first and last round, number of bundles given and taken."""
     rows = []
     for column, broker in enumerate(line.brokers):
         usage, rate = 100.0 * line.usage[:, column], line.msg_throughput[:, column]

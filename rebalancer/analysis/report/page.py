@@ -1,4 +1,4 @@
-"""Writes the page: one file with its style, its script, the plotting library and the figures in it."""
+"""Writes the page: one file that contains its style, its script, the plotting library and the data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of the caller's. `best`: rows to mark, for every column; `names`: so many columns at the left are text."""
+    """A table of the caller. `best`: rows to mark, per column; `names`: number of text columns at the left."""
 
     title: str
     hint: str
@@ -35,14 +35,14 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Runs of more than one scenario: `scenes` has the scenario of each; `sheets` stand where runs of one would be compared."""
+    """Runs of several scenarios. `scenes`: the scenario of each run; `sheets`: tables in place of the comparison of runs."""
 
     scenes: Sequence[str]
     sheets: Sequence[PageTable]
 
 
 def write_page(path: Path, page: str) -> None:
-    """A page that was rendered; complete or not at all. Creates the folder. Raises OSError."""
+    """Writes a rendered page atomically. Creates the folder. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -61,10 +61,10 @@ def render(
     verdict: ReportVerdict | None = None,
     several: Several | None = None,
 ) -> str:
-    """The page about one run, or about several side by side, as text; the same runs give the same bytes.
+    """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
 
-    `made_by`: the command line it came from, for the foot of the page; `steps`: what to do next, where the caller knows; `verdict`: instead
-    of the one that follows from the runs. Raises SettingsError where plotly is missing.
+    `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow from the verdict; `verdict`: replaces
+    the one that follows from the runs. Raises SettingsError if plotly is missing.
     """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge_runs(summaries, steps)
@@ -91,12 +91,12 @@ def render(
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """In one pass, so that nothing in a part is taken for a place."""
+    """Fills all placeholders in one pass, so that text like one in a part is not replaced."""
     return _PLACE.sub(lambda place: parts[place[1]], template)
 
 
 def _as_script(data: object) -> str:
-    """JSON that cannot end the script element it stands in, whatever a broker is called."""
+    """JSON that cannot end its script element, whatever names it contains."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

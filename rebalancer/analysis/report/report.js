@@ -1,18 +1,18 @@
 "use strict";
-// Draws the page from the figures in #data. Nothing is fetched; every name goes in as text, never as markup.
+// Draws the page from the data in #data. Fetches nothing; inserts every name as text, never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const narrow = window.matchMedia("(max-width: 600px)");
-  const FEW = 200;  // rows of the table of moves before somebody asks for all
-  // Okabe and Ito's colours, which colour-blind people can tell apart, lightened or darkened where the background asks for it.
+  const FEW = 200;  // rows in the table of moves until the reader requests all
+  // The colours of Okabe and Ito, which colour-blind readers can distinguish, lightened or darkened to suit the background.
   const LIGHT = ["#0072b2", "#d55e00", "#00795c", "#a8508a", "#8a6d00", "#2b7bba", "#000000", "#7a4b2a"];
   const DARK = ["#56b4e9", "#e69f00", "#2bc79b", "#e29ac4", "#f0e442", "#7fc4ff", "#ffffff", "#d7a27a"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const MARKS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon"];
-  const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ What would have been asked for",
-    told: "ℹ Compared", unsure: "◐ Too little data to be sure" };
+  const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ Commands on a recording",
+    compared: "ℹ Compared", unsure: "◐ Too little data" };
   const compared = data.runs.length > 1;
   let shown = 0, printing = false, chosen = -1;
 
@@ -28,7 +28,7 @@
     }
     return lines.map((line) => safe(line.trim())).filter(Boolean).join("<br>");
   };
-  // Beyond that, Date has no text and throws.
+  // Date throws for times beyond this.
   const clock = (ms) => Math.abs(ms) > 8.64e15 ? `${ms} ms` : new Date(ms).toISOString().slice(0, -8).replace("T", " ");
   const short = (broker) => broker.replace(/:\d+$/, "");
   const element = (tag, text, kind) => {
@@ -78,12 +78,12 @@
   }
 
   function moveText(move) {
-    const [ts, bundle, source, destination, code, reason, told, traffic, , round] = move;
-    return `<b>${safe(bundle)}</b><br>${safe(short(source) || "?")} → ${safe(short(destination) || "wherever Pulsar puts it")}`
-      + `<br>${wrapped(reason || "no reason was stated", 60)}<br>${safe(code)} · ${safe(told)} · ${safe(traffic)} · round ${round} · ${clock(ts)}`;
+    const [ts, bundle, source, destination, code, reason, outcome, traffic, , round] = move;
+    return `<b>${safe(bundle)}</b><br>${safe(short(source) || "?")} → ${safe(short(destination) || "a broker that Pulsar chooses")}`
+      + `<br>${wrapped(reason || "no reason given", 60)}<br>${safe(code)} · ${safe(outcome)} · ${safe(traffic)} · round ${round} · ${clock(ts)}`;
   }
 
-  // Bundles that leave one broker in one round share a mark, or only the uppermost could be pointed at.
+  // Bundles that leave one broker in one round share a mark: of separate marks, only the top one could be selected.
   function groups(run) {
     const byPlace = new Map();
     run.moves.forEach((move, index) => {
@@ -154,7 +154,7 @@
     chart.removeAllListeners("plotly_click");
     chart.on("plotly_click", (event) => {
       const point = event.points.find((one) => one.data.meta === "moves");
-      if (point) tell(run, point.customdata[0]);
+      if (point) showMove(run, point.customdata[0]);
     });
   }
 
@@ -167,7 +167,7 @@
       line: { color: look.lines[index + 2], width: 1.5, dash: DASHES[index + 1] }, hovertemplate: `${name} %{y:.1f} %<extra></extra>` }));
     const bars = (name, y, color, pattern) => ({ type: "bar", name, x: run.churn.t, y, yaxis: "y2", width: Math.max(run.churn.width, 1), offset: 0,
       marker: { color, pattern: { shape: pattern } }, hovertemplate: `${name}: %{y}<br>from %{x|%Y-%m-%d %H:%M}<extra></extra>` });
-    const refused = run.churn.refused.some((count) => count > 0) ? [bars("commanded, not carried out", run.churn.refused, look.grid, "/")] : [];
+    const refused = run.churn.refused.some((count) => count > 0) ? [bars("commanded, not applied", run.churn.refused, look.grid, "/")] : [];
     draw("spread", [spread, ...lines, bars("bundles moved", run.churn.moved, look.lines[1], ""), ...refused], {
       barmode: "stack", yaxis: { domain: [0.42, 1], title: { text: "points" }, rangemode: "tozero" },
       yaxis2: { domain: [0, 0.32], title: { text: "moves" }, rangemode: "tozero" }, xaxis: { anchor: "y2" },
@@ -183,12 +183,12 @@
     draw("overlay", traces, { yaxis: { title: { text: "spread, points" }, rangemode: "tozero" } });
   }
 
-  function tell(run, index) {
+  function showMove(run, index) {
     const move = run.moves[index];
     if (!move) return;
     chosen = index;
-    byId("told").textContent = `Move ${index + 1} of ${run.moves.length}, ${clock(move[0])}: ${move[1]}, ${move[2] || "?"} → ${move[3] || "wherever Pulsar puts it"}. `
-      + `${move[5] || "No reason was stated."} (${move[4]}, ${move[6]})`;
+    byId("move-text").textContent = `Move ${index + 1} of ${run.moves.length}, ${clock(move[0])}: ${move[1]}, ${move[2] || "?"} → ${move[3] || "a broker that Pulsar chooses"}. `
+      + `${move[5] || "No reason given."} (${move[4]}, ${move[6]})`;
     const chart = byId("usage");
     const curve = chart.data.findIndex((trace) => trace.meta === "moves");
     const point = chart.data[curve].customdata.findIndex((group) => group.includes(index));
@@ -196,10 +196,10 @@
   }
 
   function showMoves(run, all) {
-    const rows = (all ? run.moves : run.moves.slice(0, FEW)).map((m) => [clock(m[0]), m[1], short(m[2]), short(m[3]) || "–", m[7], m[5] || "no reason was stated", m[6]]);
+    const rows = (all ? run.moves : run.moves.slice(0, FEW)).map((m) => [clock(m[0]), m[1], short(m[2]), short(m[3]) || "–", m[7], m[5] || "no reason given", m[6]]);
     fillTable(byId("moves"), ["time", "bundle", "from", "to", "traffic", "reason", "outcome"], rows, ["time", "bundle", "name", "name", "right", "text", ""]);
-    const part = run.moves.length < run.moves_total ? ` Of ${run.moves_total} moves the ${run.moves.length} with most traffic in their time are listed.` : "";
-    byId("moves-hint").textContent = (run.moves_total ? `${run.moves_total} in all.` : "Nothing was moved.") + part;
+    const part = run.moves.length < run.moves_total ? ` Of ${run.moves_total} moves the ${run.moves.length} with the most traffic in their period are listed.` : "";
+    byId("moves-hint").textContent = (run.moves_total ? `${run.moves_total} in total.` : "No bundle was moved.") + part;
     byId("moves").parentElement.hidden = !rows.length;
     byId("more").hidden = all || run.moves.length <= FEW;
     byId("more").textContent = `Show all ${run.moves.length}`;
@@ -216,7 +216,7 @@
   function showRun(index) {
     shown = index;
     chosen = -1;
-    byId("told").textContent = "";
+    byId("move-text").textContent = "";
     const run = data.runs[index];
     byId("kind").textContent = `${run.scene ? `${run.scene}, ` : ""}${run.title}: ${run.kind}.`;
     byId("tiles").replaceChildren(...run.tiles.map(([label, value, meaning]) => {
@@ -225,7 +225,7 @@
       return tile;
     }));
     byId("notes").replaceChildren(...run.notes.map((note) => element("li", note)));
-    byId("goal").textContent = run.goal ? `The strategy is content with: ${run.goal}.` : "";
+    byId("goal").textContent = run.goal ? `The goal of the strategy: ${run.goal}.` : "";
     fillTable(byId("brokers"), ["broker", "usage first", "usage last", "traffic first", "traffic last", "bundles given", "taken"], run.before_after,
       ["name", "right", "right", "right", "right", "right", "right"]);
     fillTable(byId("settings"), ["setting", "value"], run.settings, ["name", "name"]);
@@ -302,7 +302,7 @@
     const run = data.runs[shown];
     if (!step || !run || !run.moves.length) return;
     event.preventDefault();
-    tell(run, Math.min(run.moves.length - 1, Math.max(0, chosen + step)));
+    showMove(run, Math.min(run.moves.length - 1, Math.max(0, chosen + step)));
   });
   dark.addEventListener("change", drawRun);
   narrow.addEventListener("change", drawRun);

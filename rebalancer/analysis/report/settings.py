@@ -8,12 +8,12 @@ from rebalancer.settings.load import Settings
 from strategies.engine import placement_of
 from strategies.model import Scalar
 
-#: Sections that have nothing to do with what is decided.
+#: Sections that do not influence decisions.
 _ELSEWHERE = ("job", "topics", "wire", "kafka", "pulsar", "collector", "executor", "signing")
 
 
 def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
-    """Dotted path → value: those that differ from the defaults first, and of strategies and placements only those that ran."""
+    """Dotted path → value, those that differ from the defaults first; of strategies and placements, only those that ran."""
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
     shown = [one for one in settings.entries if _matters(one.leaf.path, ran)]
     ordered = sorted(shown, key=lambda one: one.kind == "default")

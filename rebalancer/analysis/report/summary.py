@@ -1,4 +1,4 @@
-"""What a run comes to in a few numbers: how even it was, what that cost, whether it came to rest."""
+"""Summary figures of a run: how even load was, the moves this took, and whether they ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strategies.bundles.bundle_loads import Floats
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of one run. Spreads in points (percent of usage), NaN where no round had brokers."""
+    """Figures of one run. Spreads in points (percent of usage), NaN for rounds without brokers."""
 
     run: Timeline
 
@@ -35,7 +35,7 @@ class Summary:
 
     @property
     def most_spread(self) -> float:
-        """The largest of any round."""
+        """The largest spread of a round."""
         return float(np.nanmax(self.spread)) if np.isfinite(self.spread).any() else float("nan")
 
     @property
@@ -44,7 +44,7 @@ class Summary:
 
     @property
     def highest_usage(self) -> float:
-        """Percent; of any broker in any round."""
+        """Highest usage of a broker in a round, in percent."""
         return float(100.0 * np.nanmax(self.run.usage)) if np.isfinite(self.run.usage).any() else float("nan")
 
     @property
@@ -54,30 +54,30 @@ class Summary:
 
     @property
     def deserted_row(self) -> int | None:
-        """The row from which on no round had a broker; None if the last one had."""
+        """The first row after the last round with brokers; None if the last round has some."""
         there = np.flatnonzero(np.isfinite(self.run.usage).any(axis=1))
         row = int(there[-1]) + 1 if len(there) else 0
         return row if row < self.run.rounds else None
 
     @property
     def least_at_end(self) -> float:
-        """Percent; of the emptiest broker in the last round."""
+        """Usage of the emptiest broker in the last round, in percent."""
         last = self.run.usage[-1]
         return float(100.0 * np.nanmin(last)) if np.isfinite(last).any() else float("nan")
 
     @property
     def reached_share(self) -> float:
-        """Part (0–1) of the rounds in which the strategy was content."""
+        """Part (0–1) of the rounds that met the strategy's goal."""
         return float(self.run.reached.mean()) if self.run.rounds else 0.0
 
     @property
-    def content_at_end(self) -> bool:
+    def met_goal_at_end(self) -> bool:
         return bool(self.run.rounds and self.run.reached[-1])
 
     @cached_property
     def settled_row(self) -> int | None:
-        """The row from which on every round was content; None if the last one was not."""
-        if not self.content_at_end:
+        """The row from which on all rounds met the goal; None if the last one did not."""
+        if not self.met_goal_at_end:
             return None
         unhappy = np.flatnonzero(~self.run.reached)
         return int(unhappy[-1]) + 1 if len(unhappy) else 0
@@ -88,12 +88,12 @@ class Summary:
 
     @property
     def commands(self) -> int:
-        """Moves that were commanded, whatever became of them."""
+        """Number of commanded moves, whatever their outcomes are."""
         return sum(move.kind in ("unload", "transfer") for move in self.run.moves)
 
     @property
     def traffic(self) -> float:
-        """Bytes/s that changed brokers, all moves together; NaN when no move's traffic is known."""
+        """Sum of the bytes/s that changed brokers; NaN if the traffic of no move is known."""
         return churn.traffic_moved(self.moves) if self.moves else float("nan")
 
     @property
@@ -103,16 +103,16 @@ class Summary:
 
     @cached_property
     def repeated(self) -> int:
-        """Bundles that moved more than once."""
+        """Number of bundles that moved more than once."""
         return churn.moved_twice(self.moves)
 
     @cached_property
     def returned(self) -> int:
-        """Moves that took a bundle back to the broker it had left in the move before."""
+        """Number of moves that returned a bundle to the broker that its previous move took it from."""
         return churn.back_and_forth(self.moves)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs; None for what nobody knows."""
+        """Figures for JSON; None for unknown ones."""
         figures = {
             "spread_first_points": self.first_spread,
             "spread_last_points": self.last_spread,

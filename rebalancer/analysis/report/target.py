@@ -1,4 +1,4 @@
-"""Whether a report can be written, asked before the work whose result it would show."""
+"""Checks that a report can be written, before the work that it shows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 from strategies.errors import SettingsError
 
-NO_PLOTLY = "the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or leave --html out"
+NO_PLOTLY = "the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or omit --html"
 
 
 def can_write() -> bool:
-    """Whether the plotting library is there."""
+    """Whether the plotting library is installed."""
     return find_spec("plotly") is not None
 
 
 def check_target(html: Path | None) -> None:
-    """Raises SettingsError for a page that could not be written; None is no page."""
+    """Raises SettingsError if the page cannot be written; None: no page is requested."""
     if html is None:
         return
     if not can_write():
@@ -26,4 +26,4 @@ def check_target(html: Path | None) -> None:
         raise SettingsError([f"--html: {html} is a folder; name a file, for example {html / 'report.html'}"])
     existing = next(above for above in html.absolute().parents if above.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise SettingsError([f"--html: {html} cannot be written, {existing} takes no files of this user; name a file elsewhere"])
+        raise SettingsError([f"--html: {html} cannot be written, {existing} is not writable; name a file elsewhere"])

@@ -1,4 +1,4 @@
-"""Fewer points for a chart, so that no peak and no dip is lost."""
+"""Reduces the points of a chart without losing peaks or dips."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def bin_edges(rows: int, bins: int) -> Ints:
-    """int64[k + 1]: row numbers that part `rows` rows into k ≤ `bins` runs of nearly equal length, none of them empty."""
+    """int64[k + 1]: row numbers that divide `rows` rows into k ≤ `bins` non-empty bins of nearly equal length."""
     count = max(1, min(rows, bins))
     return np.asarray(np.linspace(0, rows, count + 1).round(), dtype=np.int64)
 
 
 def extremes(values: Floats, bins: int) -> Ints:
-    """Rows to keep of float64[rows]: in every bin the first, the lowest, the highest and the last; all rows where that saves nothing.
+    """Rows of float64[rows] to keep: the first, lowest, highest and last of each bin; all rows if that saves nothing.
 
-    A row whose figure is missing is kept too where the figures beside it are there, so that gaps stay gaps.
+    A row without a figure is kept if its neighbours have one, so that gaps remain visible.
     """
     rows = len(values)
     if rows <= 4 * bins:
@@ -35,12 +35,12 @@ def extremes(values: Floats, bins: int) -> Ints:
 
 
 def peaks(values: Floats, bins: int) -> tuple[Ints, Floats]:
-    """First row of every bin, and float64[bins, columns]: the highest figure of each column in it, NaN where there is none."""
+    """First row of each bin, and float64[bins, columns]: the highest figure per bin and column, NaN if there is none."""
     edges = bin_edges(len(values), bins)
     return edges[:-1], np.fmax.reduceat(values, edges[:-1], axis=0)
 
 
 def counts(rows: Ints, total_rows: int, bins: int) -> tuple[Ints, Ints]:
-    """First row of every bin, and int64[bins]: how many of `rows` fall into it."""
+    """First row of each bin, and int64[bins]: number of `rows` in it."""
     edges = bin_edges(total_rows, bins)
     return edges[:-1], np.asarray(np.histogram(rows, edges)[0], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The sentences a busy person reads first: what happened, whether it was good, what to do next."""
+"""The verdict at the top of the report: what happened, whether it was good, and the next steps."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Literal
 from rebalancer.analysis.report.figure_texts import data_rate, duration, figure, number, points, share
 from rebalancer.analysis.report.summary import Summary
 
-#: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader;
-#: `unsure`: too little data for either.
-Level = Literal["good", "fair", "bad", "open", "told", "unsure"]
-#: Below so many rounds of a recording nobody should believe a difference.
+#: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the choice to the reader; `unsure`: too
+#: little data for a verdict.
+Level = Literal["good", "fair", "bad", "open", "compared", "unsure"]
+#: Minimum number of rounds for a reliable difference.
 FEW_ROUNDS = 60
-#: So many points above first and last spread are worth telling.
+#: The headline mentions a spread that exceeds the first and the last one by this number of points.
 _HIGHER = 5.0
-#: Percent of usage that Pulsar's own default calls overloaded.
+#: Usage in percent above which a broker is overloaded by Pulsar's default.
 _FULL = 85.0
-#: A run in which more than this part of the moves went to bundles that had moved before is restless.
+#: A run is restless if more than this part of its moves is of bundles that moved before.
 _RESTLESS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """One thing to do next; `command` is what to type, empty where there is nothing to type."""
+    """A next step; `command`: the command line for it, empty if there is none."""
 
     text: str
     command: str = ""
@@ -33,7 +33,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """`headline`: what happened; `detail`: why it is good or not; `next`: what to do."""
+    """`headline`: what happened; `detail`: why it is good or not; `next`: next steps."""
 
     level: Level
     headline: str
@@ -41,106 +41,102 @@ class ReportVerdict:
     next: tuple[NextStep, ...]
 
 
-_LONGER = NextStep("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
+_LONGER = NextStep("Record for an hour or more, then repeat this.", "rebalancer record week.parquet --follow")
 
 
 def judge_runs(runs: Sequence[Summary], steps: Sequence[NextStep] = ()) -> ReportVerdict:
-    """Of one run, or of several compared. `steps`: what the caller knows to be next; otherwise what follows from the verdict."""
+    """The verdict on one run, or on a comparison. `steps`: next steps of the caller; by default those that follow from the verdict."""
     known = [run for run in runs if run.run.rounds]
     if not known:
         return ReportVerdict(
             "bad",
             "Nothing was decided: no round closed.",
-            "There were no load reports of two brokers, or not enough time passed for a round.",
-            (*steps, NextStep("Check what the recording holds; a round closes once a minute unless round.interval_ms says otherwise.")),
+            "The recording has no load reports of two brokers, or is too short for a round.",
+            (*steps, NextStep("Check the content of the recording; a round closes once a minute by default (round.interval_ms).")),
         )
-    hopeless = [_hopeless(run, steps) for run in known]
+    hopeless = [_without_choice(run, steps) for run in known]
     if all(hopeless):
         return hopeless[0] or _of_one(known[0], steps)
     if len(known) > 1:
         return _of_several(known, steps)
     judged = _of_one(known[0], steps)
-    return _doubted(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
+    return _with_warning(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
 
 
-def _doubted(judged: ReportVerdict, rounds: int) -> ReportVerdict:
-    """Nobody should believe a recording of minutes."""
+def _with_warning(judged: ReportVerdict, rounds: int) -> ReportVerdict:
+    """The verdict with a warning if the recording is too short."""
     if rounds >= FEW_ROUNDS:
         return judged
-    detail = f"{number(rounds, 'round')} {'is' if rounds == 1 else 'are'} too little to rely on. {judged.detail}"
+    detail = f"{number(rounds, 'round')} {'is' if rounds == 1 else 'are'} too few to rely on. {judged.detail}"
     return replace(judged, level="unsure", detail=detail, next=(_LONGER, *judged.next))
 
 
-def _hopeless(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict | None:
-    """What no strategy can do anything about."""
+def _without_choice(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict | None:
+    """The verdict on a run without brokers, or with a single one; None otherwise."""
     if run.deserted_row is not None and run.run.kind in ("recorded", "re-assigned"):
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could be used."
-        detail = "They are missing, too old or out of order; without them nothing is known and nothing is decided."
-        return ReportVerdict(
-            "bad", headline, detail, (*steps, NextStep("See what is wrong with each record.", "rebalancer replay RECORDING"))
-        )
+        detail = "Reports are missing, too old or out of order; without them there are no decisions."
+        return ReportVerdict("bad", headline, detail, (*steps, NextStep("See the error of each record.", "rebalancer replay RECORDING")))
     if run.deserted_row is not None:
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
-        detail = "Bundles had nobody to serve them, and nothing could be moved: no figure after that means anything."
-        return ReportVerdict("bad", headline, detail, (*steps, NextStep("Look below when the last brokers left, and why.")))
+        detail = "No broker served the bundles, and no move was possible: figures after that have no meaning."
+        return ReportVerdict("bad", headline, detail, (*steps, NextStep("See below when the last brokers left, and why.")))
     if run.most_brokers == 1:
-        headline = f"There was only one broker: in {number(run.run.rounds, 'round')} nothing could be moved."
-        detail = "Load is balanced between brokers; with one there is nothing to decide, whatever the settings."
-        return ReportVerdict("unsure", headline, detail, (*steps, NextStep("Ask again with the reports of two brokers or more.")))
+        headline = f"There was only one broker: no move was possible in {number(run.run.rounds, 'round')}."
+        detail = "Load is balanced between brokers; with a single one there is nothing to decide."
+        return ReportVerdict("unsure", headline, detail, (*steps, NextStep("Repeat this with the reports of two brokers or more.")))
     return None
 
 
 def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     if run.run.kind == "recorded":
-        return _would_have(run, steps)
+        return _of_recording(run, steps)
     headline = f"{_what_happened(run)} {_effort(run)}"
-    if not run.content_at_end:
-        return _not_content(run, headline, steps)
+    if not run.met_goal_at_end:
+        return _of_unbalanced(run, headline, steps)
     if run.least_at_end >= _FULL:
-        detail = f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, and no move can help that."
+        detail = f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, which no move can change."
         return ReportVerdict(
             "fair",
             headline,
             detail,
-            (*steps, NextStep("Add brokers, or let clients send less; then the strategy has somewhere to move load.")),
+            (*steps, NextStep("Add brokers or reduce the traffic, so that the strategy finds destinations with room.")),
         )
     restless = _restlessness(run)
     if restless:
         advice = NextStep(
-            "Ask for steadier settings: more rounds of evidence before a move, or a higher threshold. `rebalancer tune` tries them."
+            "Use steadier settings: more rounds of evidence before a move, or a higher threshold. `rebalancer tune` tries them."
         )
         return ReportVerdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
     if not run.moves:
         stayed = "stayed" if run.reached_share == 1 else "came"
-        detail = f"The cluster {stayed} within the strategy's goal by itself; leaving it alone was right."
+        detail = f"The cluster {stayed} within the strategy's goal by itself; no move was needed."
         return ReportVerdict("good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),))
-    detail = f"Balanced: {_when_settled(run)}, and no bundle was moved to and fro."
+    detail = f"Balanced: {_when_settled(run)}, and no bundle was moved back and forth."
     return ReportVerdict(
-        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; look at the moves below if one surprises you."),)
+        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; see the moves below for their reasons."),)
     )
 
 
-def _would_have(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
+def _of_recording(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     span = duration(round(run.days * 86_400_000))
-    ask = f"would have asked for {number(run.commands, 'move')}" if run.commands else "would have moved nothing"
+    ask = f"would have commanded {number(run.commands, 'move')}" if run.commands else "would have moved nothing"
     headline = f"In these {span}, {run.run.strategy} {ask}; the spread was {points(run.mean_spread)} on average."
     detail = (
-        "These are recorded reports: they do not react to what is decided here, so the same imbalance is met again and again. "
-        "The picture shows when and why the strategy would have acted, not what would have come of it."
+        "Recorded reports do not react to decisions, so the same imbalance recurs in every round. "
+        "The charts show when and why the strategy would have acted, not the effect."
     )
-    more = NextStep("To see what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
+    more = NextStep("To see the effect, run a closed loop, in which the recorded loads follow the moves.", "rebalancer backtest RECORDING")
     return ReportVerdict("open", headline, detail, tuple(steps) or (more,))
 
 
-def _not_content(run: Summary, headline: str, steps: Sequence[NextStep]) -> ReportVerdict:
+def _of_unbalanced(run: Summary, headline: str, steps: Sequence[NextStep]) -> ReportVerdict:
     detail = f"Not balanced at the end: the last round missed the goal ({run.run.goal}). {share(run.reached_share)} of the rounds met it."
     level: Level = "fair" if run.reached_share >= 0.9 else "bad"
     if run.moves:
-        advice = NextStep(
-            "Look at the last rounds below: moves that still come mean it needs more time; none mean the strategy sees no way."
-        )
+        advice = NextStep("See the last rounds below: if they still have moves, the strategy needs more time; if not, it finds no move.")
     else:
-        advice = NextStep("No move was made: see the settings below for thresholds that forbid it, or try another strategy.")
+        advice = NextStep("There was no move: check the settings below for thresholds that prevent it, or try another strategy.")
     return ReportVerdict(level, headline, detail, (*steps, advice))
 
 
@@ -151,42 +147,38 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVer
     effort = f"with {number(len(evenest.moves), 'move')}"
     if runs[0].run.kind == "recorded":
         asks = ", ".join(f"{run.run.title} {run.commands:,}" for run in runs)
-        detail = (
-            "Recorded reports do not react to decisions: this compares how often each would have acted, not what would have come of it."
-        )
+        detail = "Recorded reports do not react to decisions: this compares how often each strategy would have acted, not the effect."
         more = NextStep(
-            "To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING"
+            "To compare the effect, run a closed loop, in which the recorded loads follow the moves.", "rebalancer backtest RECORDING"
         )
-        return ReportVerdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
+        return ReportVerdict("open", f"Moves that would have been commanded: {asks}.", detail, tuple(steps) or (more,))
     if not any(_differ(evenest, run) for run in runs):
         who = "Both" if len(runs) == 2 else f"All {len(runs)}"
         headline = f"{who} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
-        detail = "On this data the choice makes no difference."
+        detail = "On this data, the choice makes no difference."
         if not evenest.moves:
-            steps = steps or (
-                NextStep("To see whether another threshold would have acted, look at the settings of each run, and change one."),
-            )
+            steps = steps or (NextStep("To see whether another threshold would have acted, change one in the settings of a run."),)
     elif evenest is calmest:
         headline = f"{said}, {effort}, the fewest of all {len(runs)}."
-        detail = "None of the others was better in either way."
+        detail = "No other run had a lower spread or fewer moves."
     else:
         headline = (
             f"{said}, {effort}; {calmest.run.title} moved least: {number(len(calmest.moves), 'move')} for {points(calmest.mean_spread)}."
         )
         detail = "Every move interrupts the clients of its bundle for a moment, so the choice is yours: the table compares both."
-    unbalanced = [run.run.title for run in runs if not run.content_at_end]
+    unbalanced = [run.run.title for run in runs if not run.met_goal_at_end]
     if unbalanced:
         detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
-    level: Level = "told" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
+    level: Level = "compared" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
     look = tuple(steps) or (NextStep(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
     rounds = max(run.run.rounds for run in runs)
     if runs[0].run.kind != "re-assigned":
         return ReportVerdict(level, headline, detail, look)
-    return _doubted(ReportVerdict(level, headline, detail, look), rounds)
+    return _with_warning(ReportVerdict(level, headline, detail, look), rounds)
 
 
 def _level(run: Summary) -> Level:
-    return "good" if run.content_at_end and not _restlessness(run) else "fair"
+    return "good" if run.met_goal_at_end and not _restlessness(run) else "fair"
 
 
 def _what_happened(run: Summary) -> str:
@@ -196,16 +188,16 @@ def _what_happened(run: Summary) -> str:
     verb = "evened out" if last < first else "drifted apart"
     most = run.most_spread
     if most > max(first, last) + _HIGHER:
-        between = f", up to {figure(most)} in between{_came_and_went(run)},"
+        between = f", up to {figure(most)} in between{_membership_changes(run)},"
         return f"The fullest and the emptiest broker were {points(first)} apart at first{between} and {figure(last)} at the end."
     return f"The brokers {verb}: the fullest and the emptiest were {points(first)} apart at first and {figure(last)} at the end."
 
 
-def _came_and_went(run: Summary) -> str:
-    """The broker that came or went, if it was one."""
+def _membership_changes(run: Summary) -> str:
+    """The broker that joined or left if there is one, otherwise the number of such brokers."""
     changes = run.run.memberships
     if len(changes) != 1:
-        return f" ({number(len(changes), 'broker')} came or went)" if changes else ""
+        return f" ({number(len(changes), 'broker')} joined or left)" if changes else ""
     return f" ({changes[0].broker} {changes[0].change})"
 
 
@@ -223,7 +215,7 @@ def _effort(run: Summary) -> str:
 
 def _restlessness(run: Summary) -> str:
     if run.returned:
-        return f"{number(run.returned, 'move')} took a bundle back to where it had just come from"
+        return f"{number(run.returned, 'move')} returned a bundle to the broker that it had just left"
     moves = len(run.moves)
     if moves and run.repeated > _RESTLESS * moves:
         return f"{number(run.repeated, 'bundle')} moved more than once"
@@ -238,7 +230,7 @@ def _when_settled(run: Summary) -> str:
 
 
 def _differ(one: Summary, two: Summary) -> bool:
-    """As far as the page shows it."""
+    """Whether the page shows different figures for two runs."""
     return len(one.moves) != len(two.moves) or points(one.mean_spread) != points(two.mean_spread)
 
 

@@ -1,9 +1,9 @@
-"""How far two shedders agree: which bundles both moved, which only one, from which brokers, how much later, and why the other did not.
+"""The agreement of two shedders: bundles that both or only one moved, source brokers, time lag, and why the other one did not move them.
 
-The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours): of all moves that either made, the part
-that the other made too, for the same bundle, from the same broker, within the time. Two that pick at random agree as well: a move of
-Pulsar's meets one of ours by chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for
-the same moves, 0 for moves that have nothing to do with each other, and less for shedders that avoid each other's bundles.
+The agreement is an F1 score corrected for chance. F1 = 2 both / (2 both + only Pulsar + only ours): the part of the moves of either that
+the other one made too, of the same bundle, from the same broker, within the time. Shedders that choose at random agree in part: a move of
+Pulsar matches one of ours by chance in (our moves within the time) / (bundles) of all cases. (F1 - by chance) / (1 - by chance) is 1 for
+equal moves, 0 for independent moves, and negative for shedders that avoid each other's bundles.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strategies.model import Command, Round
 
 @dataclass(frozen=True, slots=True)
 class MovePair:
-    """One bundle that Pulsar moved, that we wanted to move, or both. `why`: what the one that did not want it had to say.
+    """One bundle that Pulsar moved, that we proposed to move, or both. `why`: the reason of the shedder that did not move it.
 
-    `person`: why the move is none of Pulsar's shedder, so it is not compared; empty where that cannot be told.
-    `lag_ms`: how much later we decided than Pulsar's move was seen; negative when we were first.
-    `same_destination`: None when we named none.
+    `person`: evidence that Pulsar's shedder did not make the move, which excludes it from the comparison; empty without evidence.
+    `lag_ms`: time from Pulsar's move, as seen in the telemetry, to our decision; negative if ours was first.
+    `same_destination`: None if our command named no destination.
     """
 
     cluster: str
@@ -59,7 +59,7 @@ class MovePair:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """How many bundles left a broker, by verdict."""
+    """Number of bundles that left a broker, by verdict."""
 
     cluster: str
     broker: str
@@ -70,48 +70,48 @@ class BrokerRow:
 
 @dataclass(frozen=True)
 class Agreement:
-    """All pairs in order of time. `by_chance`: F1 of two that pick bundles at random; None where no bundle is known."""
+    """All pairs in order of time. `by_chance`: F1 of two shedders that choose bundles at random; None if no bundle is known."""
 
     pairs: tuple[MovePair, ...]
     by_chance: float | None = None
 
     def count(self, verdict: str) -> int:
-        """Of one verdict."""
+        """Number of pairs with this verdict."""
         return sum(pair.verdict == verdict for pair in self.pairs)
 
     @property
     def f1(self) -> float | None:
-        """Of the moves of both (0–1); None when neither moved any."""
+        """F1 of the moves (0–1); None if there are none."""
         both, one = self.count("both"), self.count("only Pulsar") + self.count("only ours")
         return 2 * both / (2 * both + one) if both or one else None
 
     @property
     def agreement(self) -> float | None:
-        """F1 corrected for chance, see above; None when neither moved any, or when chance alone would do as well."""
+        """F1 corrected for chance (see the module); None without moves, or if F1 by chance is 1."""
         if self.f1 is None or self.by_chance is None or self.by_chance >= 1:
             return None
         return (self.f1 - self.by_chance) / (1 - self.by_chance)
 
     @property
     def by_bundle(self) -> float | None:
-        """The part (0–1) of all bundles that either moved that both moved; None when neither moved any."""
+        """Part (0–1) of the moved bundles that both moved; None if none moved."""
         compared = len(self.pairs) - self.count("a person")
         return self.count("both") / compared if compared else None
 
     @property
     def by_broker(self) -> float | None:
-        """The same of brokers that either took bundles from."""
+        """Part (0–1) of the source brokers from which both took bundles; None if there are none."""
         rows = [row for row in self.brokers() if row.both or row.only_pulsar or row.only_ours]
         return sum(bool(row.both or (row.only_pulsar and row.only_ours)) for row in rows) / len(rows) if rows else None
 
     @property
     def lag_ms(self) -> float | None:
-        """Median."""
+        """Median lag of the pairs."""
         lags = [pair.lag_ms for pair in self.pairs if pair.lag_ms is not None]
         return median(lags) if lags else None
 
     def brokers(self) -> list[BrokerRow]:
-        """In order of name."""
+        """One row per source broker, ordered by name."""
         counts = Counter((pair.cluster, pair.source, pair.verdict) for pair in self.pairs)
         names = sorted({(pair.cluster, pair.source) for pair in self.pairs})
         return [BrokerRow(*name, *(counts[(*name, verdict)] for verdict in ("both", "only Pulsar", "only ours"))) for name in names]
@@ -126,11 +126,11 @@ def compare(
     people: Mapping[Moved, str] | None = None,
     window: ComparedWindow = ComparedWindow(),
 ) -> Agreement:
-    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source that is no further than `within_ms` from it.
+    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source, at most `within_ms` apart.
 
-    Our commands were not carried out, so rounds repeated them: those within `within_ms` of an earlier one for the same bundle and source
-    are the same proposal.
-    `bundles`: how many each cluster has; `people`: moves that are none of the shedder's, and why. Pairs outside of the window are left out.
+    Our commands are not applied in shadow mode, so rounds repeat them: a command within `within_ms` of an earlier one for the same bundle
+    and source is the same proposal.
+    `bundles`: number of bundles per cluster; `people`: moves that the shedder did not make, and why. Leaves out pairs outside the window.
     """
     proposals = _proposals(history.commands, within_ms)
     pairs = []
@@ -150,7 +150,7 @@ def compare(
 
 
 def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms: int) -> float | None:
-    """F1 that two would have that move as many bundles at the same times, each of them at random."""
+    """F1 of two shedders that move the same numbers of bundles at the same times, but choose them at random."""
     theirs = [pair.moved for pair in pairs if pair.moved is not None and not pair.person]
     ours = [pair.wanted for pair in pairs if pair.wanted is not None and not pair.person]
     if not theirs or not ours:
@@ -182,10 +182,10 @@ def _same(proposal: Command, move: Moved) -> bool:
 
 
 def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
-    """What the last round before Pulsar's move had to say about the bundle, its broker, or the cluster."""
+    """The skip of the last round before Pulsar's move: of the bundle, its broker, or the cluster."""
     before = [done for done in rounds if done.cluster == move.cluster and done.ts <= move.ts]
     if not before:
-        return "no round of ours had closed yet"
+        return "no round had closed yet"
     last = before[-1]
     about = (("bundle", move.bundle), ("broker", move.source), ("cluster", move.cluster))
     for subject, name in about:
@@ -195,4 +195,4 @@ def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
     usage, mean = last.usage.get(move.source), sum(last.usage.values()) / len(last.usage) if last.usage else 0.0
     if usage is None:
         return f"round {last.round} did not judge {move.source}: {last.stale.get(move.source, 'it had not reported')}"
-    return f"round {last.round} did not pick it: {move.source} at {usage:.1%}, mean {mean:.1%}"
+    return f"round {last.round} did not choose it: {move.source} at {usage:.1%}, mean {mean:.1%}"

@@ -1,7 +1,7 @@
-"""Which bundles changed hands, as telemetry tells: a modular broker reports all that it serves, an extensible one's bundles are noted.
+"""Bundles that changed owners, from telemetry: a modular broker reports all its bundles, those of extensible ones are in notes.
 
-A bundle that a living broker had and another one has later was unloaded by somebody. Bundles of brokers that are gone, bundles nobody had
-before and halves of split bundles were not.
+A bundle was unloaded if its previous owner was still alive. Bundles of brokers that left, bundles without a previous owner and halves of
+split bundles were not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strategies.model import LoadReport, Note, OutcomeReport, Sweep, TelemetryRe
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A bundle that changed hands. `ts`: when the new owner was first seen with it, in ms."""
+    """A bundle that changed owners. `ts`: time at which the new owner first listed it, in ms."""
 
     cluster: str
     bundle: str
@@ -55,23 +55,23 @@ class _Cluster:
     doubtful: list[Moved] = field(default_factory=list)
     ours: set[str] = field(default_factory=set)
     alive: Collection[str] | None = None
-    #: Brokers without figures. Extensible ones withdraw theirs when a bundle moves; `noted`: what they own is told all the same.
+    #: Brokers without figures. Extensible ones withdraw their figures when a bundle moves; `noted`: owners from notes, which continue.
     mute: Collection[str] = ()
     noted: bool = False
 
 
 class OwnershipWatch:
-    """Feed it records in order; it hands out moves when the next census of brokers tells that the old owner was still alive."""
+    """Finds moves in records, fed in order. Returns a move after the next census of brokers shows that the old owner is still alive."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, _Cluster] = {}
         self.first_ms: int | None = None
         self.last_ms = 0
-        #: Bundles that an executor moved: then nothing was only compared.
+        #: Bundles that an executor moved: a recording with such moves is not one of shadow mode.
         self.applied = 0
 
     def feed(self, line: bytes) -> list[Moved]:
-        """The moves that are certain after this record. Raises WireError for what is no telemetry."""
+        """The moves that are certain after this record. Raises WireError for records that are not telemetry."""
         return list(self._feed(decode(line, b""), line))
 
     def _feed(self, record: TelemetryRecord, line: bytes) -> Iterator[Moved]:
@@ -91,11 +91,11 @@ class OwnershipWatch:
                 self.applied += 1
 
     def known(self, cluster: str) -> set[str]:
-        """The bundles of a cluster whose owner was told."""
+        """The bundles of a cluster with a known owner."""
         return set(self._clusters[cluster].owner) if cluster in self._clusters else set()
 
     def rest(self) -> Iterator[Moved]:
-        """Moves that no census followed; of brokers that were alive at the last one."""
+        """Moves after the last census, from brokers that were alive then."""
         for cluster in self._clusters.values():
             yield from self._census(cluster, cluster.alive)
 
@@ -111,8 +111,8 @@ class OwnershipWatch:
             yield from self._census(cluster, set(note.report.brokers))
 
     def _own(self, cluster: _Cluster, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
-        # A broker's report is seconds to minutes old: who names a bundle again that has come to another broker has not noticed yet.
-        # Its first report says nothing about when it got a bundle that another one names, too.
+        # A broker's report is seconds to minutes old: a broker that still lists a bundle of another one has not noticed its loss yet.
+        # A broker's first report does not show when it got a bundle that another broker lists too.
         already = cluster.listed.get(broker)
         cluster.listed[broker] = frozenset(bundles)
         for bundle in bundles:
@@ -128,7 +128,7 @@ class OwnershipWatch:
                     cluster.waiting.append(Moved(name, bundle, str(before), broker, ts))
 
     def _census(self, cluster: _Cluster, alive: Collection[str] | None) -> Iterator[Moved]:
-        """A mute broker must have said itself that it gave the bundle up, by the next census at the latest."""
+        """Moves from brokers that are alive. A broker without figures must itself have reported the loss, at the latest by this census."""
         cluster.alive = alive
         if alive is not None:
             cluster.listed = {broker: names for broker, names in cluster.listed.items() if broker in alive or broker in cluster.mute}

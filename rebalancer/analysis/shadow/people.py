@@ -1,7 +1,7 @@
-"""Which moves cannot be those of Pulsar's shedder, so that a person or a script made them; and which bundles go to and fro.
+"""Moves that Pulsar's shedder cannot have made, so that a person or a script did; and bundles that move back and forth.
 
-Rules of Pulsar 4.2.4: every shedder takes from brokers that are busier than others, and leaves a bundle alone for
-`loadBalancerSheddingGracePeriodMinutes` after it has unloaded it (`recentlyUnloadedBundles`). What keeps both may still be a person's.
+Rules of Pulsar 4.2.4: every shedder takes bundles from brokers that are busier than others, and does not unload a bundle again within
+`loadBalancerSheddingGracePeriodMinutes` (`recentlyUnloadedBundles`). A move that follows both rules may still be a person's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from rebalancer.analysis.shadow.ownership import Moved
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from strategies.model import Round
 
-#: How long before a move figures are looked at: brokers report once a minute.
+#: Time before a move from which figures are used: brokers report once a minute.
 _BEFORE_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wanderer:
-    """A bundle that came back to a broker that it had left. `path`: the brokers that had it, in order."""
+    """A bundle that returned to a broker it had left. `path`: its owners, in order."""
 
     cluster: str
     bundle: str
@@ -33,7 +33,7 @@ class Wanderer:
 def by_people(
     moved: Sequence[Moved], rounds: Sequence[Round], grace_ms: int, traffic: TrafficWatch = TrafficWatch()
 ) -> Mapping[Moved, str]:
-    """Move → why it is none of the shedder's."""
+    """Move → evidence that the shedder did not make it."""
     found: dict[Moved, str] = {}
     newest: dict[tuple[str, str], Moved] = {}
     for move in sorted(moved, key=lambda one: one.ts):
@@ -46,7 +46,7 @@ def by_people(
 
 
 def to_and_fro(moved: Sequence[Moved]) -> list[Wanderer]:
-    """Those with most moves first."""
+    """Bundles that returned to an earlier owner, those with the most moves first."""
     paths: dict[tuple[str, str], list[str]] = {}
     for move in sorted(moved, key=lambda one: one.ts):
         path = paths.setdefault((move.cluster, move.bundle), [move.source])
@@ -57,7 +57,7 @@ def to_and_fro(moved: Sequence[Moved]) -> list[Wanderer]:
 
 def _noted(move: Moved, traffic: TrafficWatch) -> str:
     noted = traffic.unloaded(move.cluster, move.bundle, move.ts - _BEFORE_MS, move.ts)
-    return "a note of the telemetry says that it was unloaded by hand" if noted else ""
+    return "a note in the telemetry reports a manual unload" if noted else ""
 
 
 def _too_early(move: Moved, before: Moved | None, grace_ms: int) -> str:
@@ -67,7 +67,7 @@ def _too_early(move: Moved, before: Moved | None, grace_ms: int) -> str:
 
 
 def _from_idle(move: Moved, rounds: Sequence[Round], traffic: TrafficWatch) -> str:
-    """By the usage that our rounds judged and by what brokers reported to carry, for some minutes before: each must speak against it."""
+    """Evidence that the source was idle: the usage in our rounds and the traffic in load reports of the last minutes must both show it."""
     since = move.ts - _BEFORE_MS
     judged = [one.usage for one in rounds if one.cluster == move.cluster and since <= one.ts <= move.ts and move.source in one.usage]
     figures = [*judged, *traffic.between(move.cluster, since, move.ts)]
@@ -78,7 +78,7 @@ def _from_idle(move: Moved, rounds: Sequence[Round], traffic: TrafficWatch) -> s
 
 
 def _idle(move: Moved, figures: Mapping[str, float]) -> bool:
-    """Whether the source has less than the mean, and less than the destination."""
+    """Whether the source is below the mean and below the destination."""
     source, destination = figures.get(move.source), figures.get(move.destination)
     return source is not None and destination is not None and source < _mean(figures) and source < destination
 

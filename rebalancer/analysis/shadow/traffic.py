@@ -1,4 +1,4 @@
-"""What tells a person's moves: traffic, because shedders do not take from a broker that carries little, and notes of unloads by hand."""
+"""Evidence of manual moves: traffic, because shedders do not take from brokers with little of it, and notes of manual unloads."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class _Column:
 
 
 class TrafficWatch:
-    """Feed it the same records as the one of ownership. Reads four figures of a report and passes over the rest."""
+    """Collects traffic from the same records as `OwnershipWatch`. Decodes only four figures of a report."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, dict[str, _Column]] = {}
         self._unloads: dict[tuple[str, str], list[int]] = {}
 
     def feed(self, line: bytes) -> None:
-        """Records that are no reports say nothing; nor does one that is older than the broker's newest."""
+        """Adds a record. Ignores records that are not reports, and reports older than the broker's newest."""
         try:
             record = _REPORT.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -72,7 +72,7 @@ class TrafficWatch:
         column.throughputs.append(carried.msg_throughput_in + carried.msg_throughput_out)
 
     def unloaded(self, cluster: str, bundle: str, since_ms: int, until_ms: int) -> bool:
-        """Whether a note says that the bundle was unloaded by hand in that time."""
+        """Whether a note reports a manual unload of the bundle in that time."""
         return any(since_ms <= ts <= until_ms for ts in self._unloads.get((cluster, bundle), ()))
 
     def _note(self, line: bytes) -> None:
@@ -83,7 +83,7 @@ class TrafficWatch:
         self._unloads.setdefault((event.cluster, event.report.bundle), []).append(event.ts)
 
     def between(self, cluster: str, since_ms: int, until_ms: int) -> Iterator[dict[str, float]]:
-        """Messages/s, then bytes/s: the most that each broker reported in that time."""
+        """The maximum of each broker in that time: first messages/s, then bytes/s."""
         parts = []
         for broker, column in self._clusters.get(cluster, {}).items():
             begin, end = bisect_left(column.times, since_ms), bisect_right(column.times, until_ms)

@@ -1,4 +1,4 @@
-"""The part of a log that is compared: from when, until when, by the log's own clock."""
+"""The compared time range of a log, by the log's own clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @dataclass(frozen=True, slots=True)
 class ComparedWindow:
-    """Times in ms, both included; None = open."""
+    """Start and end in ms, inclusive; None = open."""
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -24,12 +24,12 @@ class ComparedWindow:
 
 
 def window(since: str | None, until: str | None, last_ms: int) -> ComparedWindow:
-    """`2h`, `30m`, `1d`: before `last_ms`, the newest record; else an ISO time, UTC unless it says otherwise. Raises SettingsError."""
+    """Parses times: `2h`, `30m`, `1d` before `last_ms`, the newest record, or an ISO time, by default in UTC. Raises SettingsError."""
     found = ComparedWindow(
         None if since is None else _moment("--since", since, last_ms), None if until is None else _moment("--until", until, last_ms)
     )
     if found.since_ms is not None and found.until_ms is not None and found.since_ms > found.until_ms:
-        raise SettingsError([f"--since {since} is after --until {until}: nothing is between them; exchange the two"])
+        raise SettingsError([f"--since {since} is after --until {until}; exchange the two"])
     return found
 
 
@@ -41,6 +41,6 @@ def _moment(option: str, text: str, last_ms: int) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise SettingsError(
-            [f"{option}: {text!r} is no time; write how long before the newest record (2h, 30m, 1d) or a UTC time (2026-11-20T23:51)"]
+            [f"{option}: {text!r} is not a time; write a duration before the newest record (2h, 30m, 1d) or a UTC time (2026-11-20T23:51)"]
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

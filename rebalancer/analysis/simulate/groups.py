@@ -1,4 +1,4 @@
-"""Runs of one scenario with one strategy, whose seeds are summed up together."""
+"""Groups of runs with the same scenario and strategy, which differ in their seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rebalancer.analysis.simulate.runs import Made
 
 
 def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
-    """By scenario and strategy, in the order of the requests."""
+    """Runs by scenario and strategy, in the order of the requests."""
     groups: dict[tuple[str, str], list[Made]] = {}
     for one in made:
         groups.setdefault((one.scenario, one.label), []).append(one)
@@ -17,7 +17,7 @@ def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one, or the mean of the two in the middle; ∞ counts as larger than all; NaN are left out."""
+    """The median. ∞ is larger than all; NaN are left out."""
     known = sorted(value for value in values if not isnan(value))
     if not known:
         return float("nan")
@@ -26,7 +26,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def best_rows(values: Sequence[float]) -> list[int]:
-    """Rows with the lowest figure; none if all are alike or unknown."""
+    """Rows with the lowest figure; empty if all figures are equal or unknown."""
     known = [value for value in values if not isnan(value)]
     if len(known) < 2 or min(known) == max(known):
         return []

@@ -1,4 +1,4 @@
-"""Published figures beside simulated ones: where among the seeds the published run would stand."""
+"""Compares published figures with simulated ones: the percentile of the published run among the seeds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rebalancer.analysis.simulate.runs import Made
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Published
 
-#: A published run is one draw: it is reproduced when it is between these percentiles of the seeds.
+#: A published run is one draw. It is reproduced if it is between these percentiles of the seeds.
 INSIDE = (5.0, 95.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One published figure and what the seeds gave. `percentile`: of the published value among them, ties counted half."""
+    """One published figure and those of the seeds. `percentile`: that of the published value among the seeds, ties counted half."""
 
     card: str
     scenario: str
@@ -34,7 +34,7 @@ class Compared:
 
 
 def percentile(value: float, values: Sequence[float], tolerance: float = 0.0) -> float:
-    """Percent of the values below, plus half of those that are equal within the tolerance."""
+    """Percent of the values below `value`, plus half of those that are equal within the tolerance."""
     known = [one for one in values if not isnan(one)]
     below = sum(one < value - tolerance - 1e-9 for one in known)
     equal = sum(abs(one - value) <= tolerance + 1e-9 for one in known)
@@ -42,7 +42,7 @@ def percentile(value: float, values: Sequence[float], tolerance: float = 0.0) ->
 
 
 def compare(made: Sequence[Made]) -> list[Compared]:
-    """Every published figure of every card among the runs."""
+    """Compares all published figures of all cards that ran."""
     found: list[Compared] = []
     for (scenario, _), group in grouped(made).items():
         card = catalog.load(group[0].request.scenario).scenario
@@ -54,7 +54,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
 
 
 def headlines(compared: Sequence[Compared]) -> Mapping[str, bool]:
-    """Card → whether all of its headline figures are inside."""
+    """Card → whether all its headline figures are inside."""
     cards: dict[str, bool] = {}
     for one in compared:
         if one.published.headline:

@@ -1,4 +1,4 @@
-"""Strategies rated by what published comparisons of them rate, and whether the order is the published one."""
+"""Ratings of strategies by the properties of published comparisons, and whether the order is the published one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rebalancer.analysis.simulate.runs import Made
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Property
 
-#: Property → the figure it is measured by (less is better), and what that is.
+#: Property → the figure that measures it (lower is better), and its description.
 MEASURES: Mapping[Property, tuple[str, str]] = {
-    "heterogeneity": ("lasting_spread", "points of usage that unequal machines are apart at the end"),
-    "stability": ("unloads_per_hour", "unloads an hour while nothing lasting is wrong"),
-    "over-placement": ("over_placement", "points by which brokers that were given bundles rose above the mean"),
-    "over-unloading": ("over_unloading", "points by which brokers that gave bundles fell below the mean"),
+    "heterogeneity": ("lasting_spread", "spread of usage between unequal machines at the end, in points"),
+    "stability": ("unloads_per_hour", "unloads an hour while load is not lastingly uneven"),
+    "over-placement": ("over_placement", "points by which destinations rose above the mean"),
+    "over-unloading": ("over_unloading", "points by which sources fell below the mean"),
 }
-#: "Practical Optimization of Apache Pulsar": what its author says of Pulsar's classes.
+#: Grades of Pulsar's classes by the author of "Practical Optimization of Apache Pulsar".
 PUBLISHED: Mapping[str, Mapping[Property, str]] = {
     "threshold/parity+LRUW": {"heterogeneity": "fair", "stability": "good", "over-placement": "poor", "over-unloading": "poor"},
     "uniform/parity+LLTMR": {"heterogeneity": "poor", "stability": "poor", "over-placement": "good", "over-unloading": "good"},
@@ -31,20 +31,20 @@ _BEST_FIRST = ("good", "fair", "poor")
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """`values`: strategy → property → mean over scenarios of the mean over seeds, NaN where no scenario that ran shows it."""
+    """Ratings. `values`: strategy → property → mean over scenarios of the mean over seeds; NaN if no scenario that ran rates it."""
 
     values: Mapping[str, Mapping[Property, float]]
     scenarios: Mapping[Property, tuple[str, ...]]
 
     def order(self, name: Property) -> bool | None:
-        """Whether every strategy with a better published grade has the lower figure; None without a pair to compare."""
+        """Whether each strategy with a better published grade has the lower figure; None without a pair to compare."""
         known = {who: PUBLISHED[who][name] for who, found in self.values.items() if who in PUBLISHED and isfinite(found[name])}
         pairs = [(one, other) for one, other in permutations(known, 2) if _grade(known[one]) < _grade(known[other])]
         return all(self.values[one][name] < self.values[other][name] for one, other in pairs) if pairs else None
 
 
 def rated(made: Sequence[Made]) -> Rated | None:
-    """None where fewer than two strategies ran in scenarios that say what they show."""
+    """The ratings of the runs; None if fewer than two strategies ran in scenarios that rate a property."""
     shows: dict[Property, tuple[str, ...]] = {}
     for name, path in {one.scenario: one.request.scenario for one in made}.items():
         for rating in catalog.load(path).scenario.rates:

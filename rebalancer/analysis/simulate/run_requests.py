@@ -1,4 +1,4 @@
-"""Which runs are requested: scenarios × strategies × seeds, each as values that can be sent to another process."""
+"""The requested runs: scenarios × strategies × seeds, as values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from strategies.engine import placement_of
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 
-#: Placements as people who know Pulsar write them.
+#: Abbreviations of placements that are usual among Pulsar's users.
 SHORT = {"least_resource_usage": "LRUW", "least_resource_usage_extensible": "LRUW", "least_long_term_rate": "LLTMR"}
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy as the command line writes it: `name`, `name/mode`, `name/mode+placement`; None = as the scenario says."""
+    """A strategy as on the command line: `name`, `name/mode`, `name/mode+placement`; None = that of the scenario."""
 
     name: str
     mode: str | None = None
@@ -31,7 +31,7 @@ class StrategyChoice:
 
     @classmethod
     def read(cls, text: str) -> StrategyChoice:
-        """Raises SettingsError for nothing before / or +."""
+        """Parses a choice. Raises SettingsError if the part before / or + is empty."""
         head, _, placement = text.partition("+")
         name, _, mode = head.partition("/")
         if not name:
@@ -52,7 +52,7 @@ class RunRequest:
     shedders: Shedders = SHEDDERS
 
     def task(self) -> Task:
-        """What is to be run. Raises SettingsError with every complaint about scenario or settings."""
+        """The task of the run. Raises SettingsError with all errors of the scenario and the settings."""
         named = catalog.load(self.scenario, self.changes)
         settings = self.settings(named.scenario)
         goal = goal_of(settings.engine)
@@ -60,7 +60,7 @@ class RunRequest:
         return Task(named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown)
 
     def settings(self, scenario: Scenario) -> Settings:
-        """The scenario's settings, then those of the strategy, then those of the command line. Raises SettingsError."""
+        """The scenario's settings, overridden by those of the strategy, then by the command line. Raises SettingsError."""
         leaves = all_leaves(self.shedders)
         by_path = {leaf.path: leaf for leaf in leaves}
         place = f"[settings] of {self.scenario}"
@@ -72,7 +72,7 @@ class RunRequest:
         return resolved([*own, *self._strategy(scenario), *given], wrong, self.shedders)
 
     def _strategy(self, scenario: Scenario) -> list[Assignment]:
-        """What the command line does not say stands in the scenario."""
+        """Assignments of strategy, mode and placement: from the command line, otherwise from the scenario."""
         own, choice = scenario.strategy, self.choice or StrategyChoice(scenario.strategy.name)
         kept = own.placement if choice.name == own.name else "auto"
         said = (
@@ -97,9 +97,9 @@ def run_requests(
     overrides: Sequence[str] = (),
     shedders: Shedders = SHEDDERS,
 ) -> list[RunRequest]:
-    """All runs, seed by seed within a strategy within a scenario.
+    """All requested runs, ordered by scenario, then strategy, then seed.
 
-    `all` among the strategies stands for every one there is, each with the placement it was published with.
+    `all` as a strategy requests every strategy, each with its published placement.
     """
     every = [StrategyChoice(one.name, placement=one.published_placement) for one in shedders.values()]
     choices = [choice for text in strategies for choice in (every if text == "all" else [StrategyChoice.read(text)])]
@@ -112,7 +112,7 @@ def run_requests(
 
 
 def checked(requests: Sequence[RunRequest]) -> None:
-    """Raises SettingsError with the complaints about all of them."""
+    """Checks all requests. Raises SettingsError with all errors."""
     complaints: dict[str, None] = {}
     for request in requests:
         try:
@@ -124,7 +124,7 @@ def checked(requests: Sequence[RunRequest]) -> None:
 
 
 def label(settings: Settings) -> str:
-    """`threshold/parity+LRUW`"""
+    """The label of a strategy in tables, such as `threshold/parity+LRUW`."""
     engine = settings.engine
     placement = placement_of(engine)[0]
     return f"{engine.strategy}/{engine.mode}+{SHORT.get(placement, placement)}"

@@ -1,4 +1,4 @@
-"""Makes runs, in this process or in several; the answers come in the order of the requests."""
+"""Performs runs, in this process or in several; results are in the order of the requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebalancer.simulation.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of a requested run; the timeline only where it is kept. `backlog`: unread messages at the end.
+    """The result of a requested run, with its timeline if that is kept. `backlog`: unread messages at the end.
 
     `limited`: whether the scenario states dispatch limits.
     """
@@ -30,7 +30,7 @@ class Made:
 
 
 def make(request: RunRequest, keep: bool = False) -> Made:
-    """One run."""
+    """Performs one run. `keep`: keeps its timeline."""
     task = request.task()
     done = run(task)
     return Made(
@@ -47,5 +47,5 @@ def make(request: RunRequest, keep: bool = False) -> Made:
 def make_all(
     requests: Sequence[RunRequest], jobs: int, advance: Callable[[], None], keep: Callable[[RunRequest], bool] = lambda _: False
 ) -> list[Made]:
-    """All runs. `advance` is called after each; `keep`: whose timelines are wanted."""
+    """Performs all runs. Calls `advance` after each; `keep`: requests whose timelines are kept."""
     return run_each([partial(make, request, keep(request)) for request in requests], jobs, lambda _place, _made: advance())

@@ -1,1 +1,1 @@
-"""Load over time, read out of a recording, for scenarios."""
+"""Extracts load over time from a recording, for scenarios."""

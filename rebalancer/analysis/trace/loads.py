@@ -1,7 +1,7 @@
-"""What a cluster carried while it was recorded: mean load per interval, of everything together or of each namespace.
+"""Load of a recorded cluster: the mean per interval, of everything together or per namespace.
 
-A broker's report counts until its next one, until it is withdrawn, until a pass neither heard of the broker nor missed it, or until it is
-stale; without the bundles that somebody else has taken over meanwhile.
+A broker's report is valid until the next one, until it is withdrawn, until a pass neither lists nor misses the broker, or until it is
+stale. Bundles that another broker reports meanwhile no longer count in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strategies.model import Sweep, Tombstone
 from strategies.settings import RoundSettings
 
 Per = Literal["cluster", "namespace"]
-#: The load of everything together, as brokers report it; Pulsar's own bundles are in it and in no namespace.
+#: Name of the load of everything together, as brokers report it; it includes Pulsar's own bundles, which are in no namespace.
 EVERYTHING, OWN = "all", ""
 _DAY_MS = 86_400_000
 _TRAFFIC = [FIGURES.index(name) for name in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")]
@@ -32,7 +32,7 @@ _REPORT, _REJECTED = KINDS.index("report"), KINDS.index("rejected")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """`traffic`: float64[intervals, 4], means of each interval, columns of a bundle table. `bundles`, `topics`: how many at the end."""
+    """`traffic`: float64[intervals, 4], mean per interval, columns of a bundle table. `bundles`, `topics`: their numbers at the end."""
 
     name: str
     traffic: Floats
@@ -46,22 +46,22 @@ class Load:
 
     @property
     def message_bytes(self) -> float:
-        """Of a mean message; NaN without any."""
+        """Mean size of a message; NaN without messages."""
         messages = float(self.traffic[:, RATE_IN].mean())
         return float(self.received.mean()) / messages if messages > 0 else float("nan")
 
     @property
     def fan_out(self) -> float:
-        """How often a message was read in the mean; NaN without any."""
+        """Mean number of reads per message; NaN without messages."""
         messages = float(self.traffic[:, RATE_IN].mean())
         return float(self.traffic[:, RATE_OUT].mean()) / messages if messages > 0 else float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loads:
-    """The loads of one cluster. `seconds`: for how long it is known at all; `silent`: intervals in which nobody was heard at the end.
+    """The loads of one cluster. `seconds`: duration with known load; `silent`: intervals that ended without a valid report.
 
-    `strayed`: records that do not count because their time is not believed. `everything` first; then every namespace, in order of name.
+    `strayed`: records that do not count because their time is implausible. `everything` first, then each namespace, ordered by name.
     """
 
     cluster: str
@@ -88,7 +88,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read: the loads of every cluster by its name, and how many records, of which so many could not be used."""
+    """The result: loads by cluster name, number of records, and number of invalid ones among them."""
 
     clusters: Mapping[str, Loads]
     records: int
@@ -96,7 +96,7 @@ class Reading:
 
 
 def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per: Per) -> Reading:
-    """All loads of a recording. `rule`: which reports are stale, and when a clock has moved. Raises SinkError where it cannot be read."""
+    """All loads of a recording. `rule`: when a report is stale and when a clock has changed. Raises SinkError if it cannot be read."""
     gathered: dict[str, _Cluster] = {}
     records = rejected = 0
     for block in blocks:
@@ -115,7 +115,7 @@ def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per
 
 
 class _Cluster:
-    """Sums up step functions: what each broker reported last, times how long it held."""
+    """Integrates step functions: each broker's last report × the time for which it was valid."""
 
     def __init__(self, interval_ms: int, rule: RoundSettings, per: Per) -> None:
         self._interval_ms, self._rule, self._per = interval_ms, rule, per
@@ -135,7 +135,7 @@ class _Cluster:
         self._silent: set[int] = set()
 
     def report(self, block: Block, row: int) -> None:
-        """A broker says something new about itself, its bundles, or both."""
+        """Adds a report of a broker's figures, its bundles, or both."""
         broker, ts = block.texts["broker"][block.brokers[row]], int(block.ts[row])
         if not self._believes(ts) or ts < self._heard.get(broker, ts):
             return
@@ -160,7 +160,7 @@ class _Cluster:
         self._now[broker] = fresh
 
     def sweep(self, sweep: Sweep) -> None:
-        """A pass is over; whoever it does not know any more is gone."""
+        """Adds the end of a pass; removes brokers that it neither lists nor misses."""
         if not self._believes(sweep.ts):
             return
         self._until(sweep.ts)
@@ -170,13 +170,13 @@ class _Cluster:
             self._begin(sweep.ts)
 
     def withdraw(self, record: Tombstone) -> None:
-        """A broker took its report back: it is gone."""
+        """Removes a broker that withdrew its report."""
         if self._believes(record.ts) and record.ts >= self._heard.get(record.broker, record.ts):
             self._until(record.ts)
             self._drop(record.broker)
 
     def loads(self, name: str) -> Loads:
-        """Of all whole intervals."""
+        """The loads of all complete intervals."""
         begins = self._at_ms if self._begins_ms is None else self._begins_ms
         count = (self._at_ms - begins) // self._interval_ms
         traffic = np.zeros((count, len(self._columns), 4))
@@ -193,7 +193,7 @@ class _Cluster:
         return Loads(name, begins, (self._at_ms - begins) / 1000, silent, self._strayed, everything, tuple(loads))
 
     def _take_over(self, broker: str, names: frozenset[str]) -> None:
-        """Bundles that a broker has now count no longer where they were reported earlier."""
+        """Removes a broker's bundles from the earlier reports of other brokers."""
         for other, table in list(self._tables.items()):
             if other == broker or names.isdisjoint(table.names):
                 continue
@@ -204,9 +204,9 @@ class _Cluster:
             self._tables[other], self._now[other] = left, self._with_namespaces(now, left)
 
     def _believes(self, ts: int) -> bool:
-        """Whether the time is no more than a day off, so that one bad clock makes no years of silence; or all are, for long enough.
+        """Whether a time is plausible: at most a day off, so that one wrong clock adds no years of silence, or all are off for long enough.
 
-        What is far off before the trace begins starts it anew, and so does a time that has really moved.
+        An implausible time before the trace begins restarts it, and so does a clock that has really changed.
         """
         believed: ClockVerdict = "believed"
         if self._clock is None:
@@ -225,7 +225,7 @@ class _Cluster:
         self._begins_ms = self._at_ms = ts
 
     def _until(self, ts: int) -> None:
-        """What is known now held until then, or until it was stale."""
+        """Integrates the current reports up to `ts`, or to the time at which they become stale."""
         while self._heard:
             broker = min(self._heard, key=lambda one: (self._heard[one], one))
             stale_at = self._heard[broker] + self._rule.stale_after_ms
@@ -272,7 +272,7 @@ class _Cluster:
         return np.concatenate([figures[:1], np.stack(sums, axis=1)])
 
     def _counts(self) -> dict[str, tuple[int, int]]:
-        """Namespace → bundles and topics, by what brokers reported last; a bundle counts once."""
+        """Namespace → number of bundles and topics, from the last reports; each bundle counts once."""
         topics: dict[str, dict[str, int]] = {}
         for table in self._tables.values():
             for bundle, namespace, count in zip(table.names, _namespaces(table.names), table.topics.tolist(), strict=True):
@@ -288,5 +288,5 @@ def _names(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Of every bundle; `OWN` for bundles that belong to Pulsar itself."""
+    """The namespace of each bundle; `OWN` for Pulsar's own bundles."""
     return tuple(OWN if is_system_bundle(name, "fixed") else namespace_of(name) for name in names)

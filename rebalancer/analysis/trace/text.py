@@ -1,4 +1,4 @@
-"""Recorded loads as files that scenarios read, and as the part of a scenario that reads them."""
+"""Recorded loads as trace files, and as the part of a scenario that reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.errors import SinkError
 
 
 def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
-    """One line per interval: when it begins, and the MiB/s that each load received. The file appears when it is whole. Raises SinkError."""
+    """Writes one line per interval: its start and the MiB/s in of each load. The file is written atomically. Raises SinkError."""
     part = file.with_name(f".{file.name}.part")
     figures = np.stack([load.received / MIB for load in loads], axis=1)
     lines = [f"{number * interval_s:.15g},{','.join(f'{figure:.6g}' for figure in row)}" for number, row in enumerate(figures.tolist())]
@@ -27,11 +27,11 @@ def write_trace(file: Path, loads: Sequence[Load], interval_s: float) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise SinkError(f"{file} cannot be written ({error.strerror or error}); make room, or name another file.") from error
+        raise SinkError(f"{file} cannot be written ({error.strerror or error}); free space, or name another file.") from error
 
 
 def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Iterator[str]:
-    """Lines of a scenario that runs these loads: its length, its namespaces and its traffic."""
+    """Lines of a scenario with these loads: duration, namespaces and traffic."""
     yield f"minutes = {max(2, round(len(loads[0].received) * interval_s / 60))}"
     yield f"bundles = {max(len(loads), sum(load.bundles for load in loads))}"
     apart = [load for load in loads if load.name != EVERYTHING]
@@ -45,10 +45,10 @@ def scenario_part(file: Path, loads: Sequence[Load], interval_s: float) -> Itera
         yield f"message_bytes = {load.message_bytes:.6g}"
         yield f"fan_out = {load.fan_out:.6g}"
         yield f"partitions = {max(1, load.topics)}"
-        told = f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = {_text(load.name)}"
-        yield f'wave = {{ kind = "trace", {told} }}'
+        source = f"interval_s = {interval_s:.15g}, file = {_text(file.name)}, column = {_text(load.name)}"
+        yield f'wave = {{ kind = "trace", {source} }}'
 
 
 def _text(value: str) -> str:
-    """As TOML has it, which takes JSON's escapes but for those that are two in a row."""
+    """A string in TOML, which accepts JSON's escapes except surrogate pairs."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

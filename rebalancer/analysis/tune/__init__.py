@@ -1,1 +1,1 @@
-"""Settings that would have kept a recorded cluster more even, or moved less for it."""
+"""Searches settings that balance a recorded cluster better, or with fewer moves."""

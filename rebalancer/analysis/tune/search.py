@@ -1,7 +1,7 @@
-"""Tries settings on the first part of a recording, keeps those that no other beats, and looks at them again on the rest.
+"""Tries settings on the first part of a recording, keeps those that no other beats, and tests these on the rest.
 
-Two costs, both wanted low: imbalance (mean spread of the brokers' usage) and churn (bundles moved a day). A set of settings is beaten when
-another one is better in one and not worse in the other. What is found by looking at one part is only worth what it does on another.
+There are two costs: imbalance (mean spread of the brokers' usage) and churn (bundles moved a day). Settings beat others if they are better
+in one and not worse in the other. Settings chosen on one part of the data are judged by their costs on the other part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rebalancer.analysis.report.summary import Summary
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 
-#: Less than this difference between two spreads, in points, is none.
+#: Spreads that differ by less than this, in points, are equal.
 _ALIKE = 0.05
 
 
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class RunJobs(Protocol):
-    """Runs jobs and gives what `keep` makes of each answer: a month is too large to have many answers at a time."""
+    """Runs jobs and returns the results of `keep` on each answer: the answers of a month are too large to keep."""
 
     def __call__(self, jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one part of the recording, all clusters together. `spread`: points; `moves`: a day; `rounds`: how much data it rests on."""
+    """The costs on one part of the recording, for all clusters together. `spread`: points; `moves`: per day; `rounds`: amount of data."""
 
     spread: float
     moves: float
@@ -40,14 +40,14 @@ class Cost:
     days: float
 
     def beats(self, other: Cost) -> bool:
-        """Better in one, not worse in the other."""
+        """Whether this cost is better in one figure and not worse in the other."""
         no_worse = self.spread <= other.spread + _ALIKE and self.moves <= other.moves
         return no_worse and (self.spread < other.spread - _ALIKE or self.moves < other.moves)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Settings, what they cost on the training part, and on the test part if they were worth looking at again."""
+    """Settings with their costs on the training part, and on the test part if they were tested."""
 
     changes: tuple[str, ...]
     settings: Settings
@@ -62,7 +62,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`current` and the `best` of the front, None if nothing is better on the test part; `front`: by spread, `current` not among them."""
+    """`current` settings, and the `best` of the front, None if none is better on the test part; `front`: by spread, without `current`."""
 
     current: Trial
     front: tuple[Trial, ...]
@@ -74,7 +74,7 @@ class SearchResult:
 def search(
     recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: RunJobs
 ) -> SearchResult:
-    """`split_ms`: where the training part ends. Every trial runs closed loop. Raises SinkError."""
+    """Runs the search. `split_ms`: end of the training part. Every trial is a closed loop. Raises SinkError."""
     jobs = [BacktestJob(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
     costs = run_all(jobs, _cost)
     first, *others = (Trial(changes, settings, cost) for (changes, settings), cost in zip([((), current), *trials], costs, strict=True))
@@ -86,7 +86,7 @@ def search(
 
 
 def _best(current: Trial, front: Sequence[Trial]) -> Trial | None:
-    """Of those that beat the current settings on both parts, the most even one on the test part."""
+    """The trial that beats the current settings on both parts and has the lowest spread on the test part."""
     now = current.test
     better = [
         one for one in front if now is not None and one.test is not None and one.test.beats(now) and one.training.beats(current.training)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rebalancer.analysis.explain.outcomes import Passing
+from rebalancer.analysis.explain.outcomes import OutcomeCollector
 from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.report.target import check_target
@@ -82,7 +82,7 @@ def replay(
     check_target(html)
     settings = options.settings(config, overrides, *flags)
     origin = recording or str(from_topic)
-    source = Passing(plain.of_recording(recording) if recording is not None else _of_topic(parse_topic(origin), settings.job))
+    source = OutcomeCollector(plain.of_recording(recording) if recording is not None else _of_topic(parse_topic(origin), settings.job))
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
@@ -104,7 +104,7 @@ class _Replayed:
     files: Mapping[str, Path]
 
 
-def _write(out: Path, made: decisions.Decisions, source: Passing) -> dict[str, Path]:
+def _write(out: Path, made: decisions.Decisions, source: OutcomeCollector) -> dict[str, Path]:
     return {**decisions.write(made, out), **decisions.write_outcomes(source.outcomes_of(made.command_ids()), out)}
 
 

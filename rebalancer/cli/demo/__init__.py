@@ -1,1 +1,1 @@
-"""`rebalancer demo`: a modelled cluster, the real job, topics in a folder, and a picture of what happens."""
+"""`rebalancer demo`: runs the real job against a modelled cluster, over topics in a folder, and draws the rounds."""

@@ -1,6 +1,6 @@
-"""Who decides in the demo: the streaming job at the other end of file topics, or the plain loop in this process.
+"""The two engines of the demo: the streaming job, which reads the demo's topics, or the plain loop in this process.
 
-Both get the same bytes from the same topics and leave the same files behind.
+Both read the same bytes from the same topics and write the same files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout
 from strategies.model import TelemetryRecord
 
-#: How long the job may take for its first answer, which includes starting Spark, and for every other.
+#: Maximum time for the job's first answer, which includes the start of Spark, and for every later one.
 FIRST_ANSWER_SECONDS = 240.0
 ANSWER_SECONDS = 90.0
 POLL_SECONDS = 0.02
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.02
 
 @contextmanager
 def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -> Iterator[Decider]:
-    """Whoever decides in this run; the job's process ends with the context."""
+    """The engine that decides in this run; the job's process ends with the context."""
     with closing(DemoTopics(plan, cluster)) as topics:
         if plan.engine == "plain":
             yield PlainDecider(topics, settings)
@@ -36,7 +36,7 @@ def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -
 
 
 class PlainDecider:
-    """The same fold without Spark, over the same topics."""
+    """The plain loop: folds the records of the demo's topics in this process, without Spark."""
 
     def __init__(self, topics: DemoTopics, settings: EngineSettings) -> None:
         self._topics, self._loop = topics, PlainLoop(settings)
@@ -47,12 +47,12 @@ class PlainDecider:
         self._topics.publish_rows(rows)
         answer = self._topics.answer(_ts(records))
         if answer is None:
-            raise ContractError("the plain loop held no round at the end of a collection pass: this is a bug, please report it")
+            raise ContractError("the plain loop closed no round at the end of a collection pass: this is a bug, please report it")
         return answer
 
 
 class JobDecider:
-    """Waits for the job's answer, and notices when the job is gone."""
+    """Waits for the job's answer, and raises when the job's process has ended."""
 
     def __init__(self, topics: DemoTopics, job: JobProcess) -> None:
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS

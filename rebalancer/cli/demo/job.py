@@ -14,18 +14,18 @@ from types import TracebackType
 
 from strategies.errors import RebalancerError
 
-#: How long a clean stop (the job finishes its batch) may take before the job is killed; after Ctrl-C or an error nobody wants to wait.
+#: Maximum time for a clean stop, in which the job finishes its batch; then the job is killed. After Ctrl-C or an error it is shorter.
 STOP_SECONDS, HURRIED_STOP_SECONDS = 30.0, 5.0
-#: A run of a minute is over before optimising its code pays: without this Java needs half as much CPU again.
+#: Optimising code does not pay in a run of a minute: without this option Java takes 1.5 times the CPU time.
 SHORT_RUN = "-XX:TieredStopAtLevel=1"
 
 
 class JobFailed(RebalancerError):
-    """The job ended although nobody asked it to."""
+    """The job ended before the demo stopped it."""
 
 
 class JobProcess:
-    """Runs from entering to leaving the context, in a session of its own so that Ctrl-C reaches only the demo, which then stops it."""
+    """Runs the job as long as the context is open, in a session of its own: Ctrl-C reaches the demo only, which then stops the job."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class JobProcess:
         self.stop(STOP_SECONDS if error is None else HURRIED_STOP_SECONDS)
 
     def check(self) -> None:
-        """Raises JobFailed when the job is no longer there."""
+        """Raises JobFailed when the job's process has ended."""
         code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise JobFailed(f"the Spark job ended by itself ({_end(code)}): {_last_words(self.log)}; all it said is in {self.log}")
+            raise JobFailed(f"the Spark job ended by itself ({_end(code)}): {_last_error(self.log)}; its log is {self.log}")
 
     def stop(self, patience: float) -> None:
-        """Asks the job to finish its batch and go; kills it and whatever it started when it does not within `patience` seconds."""
+        """Asks the job to finish its batch and exit; after `patience` seconds, kills it and all processes it started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -75,31 +75,31 @@ class JobProcess:
 
 
 def _ending_with_parent() -> tuple[str, ...]:
-    """Where Linux's `setpriv` is there, a demo that is killed outright takes the job along; elsewhere only a clean end does."""
+    """A prefix that ends the job when the demo is killed with SIGKILL. Empty without Linux's `setpriv`: then only a clean end stops it."""
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     return () if setpriv is None else (setpriv, "--pdeathsig", "TERM", "--")
 
 
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    """The job leads a process group; what is left of it (a JVM, Python workers) goes with it."""
+    """Kills the job's process group: the job, its JVM and its Python workers."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without settings, because the demo's file says everything, so that the run can be repeated from it; and with a JVM for short runs."""
+    """Without the product's variables, so that the run can be repeated from its settings file; with JVM options for short runs."""
     kept = {name: value for name, value in environment.items() if not name.startswith("REBALANCER_") or name == "REBALANCER_DEBUG"}
     return kept | {"JDK_JAVA_OPTIONS": f"{environment.get('JDK_JAVA_OPTIONS', '')} {SHORT_RUN}".strip()}
 
 
 def _end(code: int) -> str:
-    """An exit code or, as Python tells it with a negative number, a signal."""
+    """How a process ended: its exit code, or the signal that Python reports as a negative number."""
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 
-def _last_words(log: Path) -> str:
-    """The last line that looks like an error, or the last line at all."""
+def _last_error(log: Path) -> str:
+    """The last line that looks like an error, otherwise the last line."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "Error" in line or "Exception" in line]
-    return (errors or lines or ["it said nothing"])[-1].rpartition("error: ")[2].rstrip(".")[:400]
+    return (errors or lines or ["its log is empty"])[-1].rpartition("error: ")[2].rstrip(".")[:400]

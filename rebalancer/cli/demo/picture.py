@@ -1,4 +1,4 @@
-"""A demo run as a report: the modelled cluster, with the traffic of every bundle known."""
+"""The report of a demo run. The cluster is modelled, so the traffic of each bundle is known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strategies.engine import placement_of
 
 
 def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
-    """The same report into each file. Raises SettingsError where plotly is missing, OSError."""
+    """Writes the report to each path. Raises SettingsError if plotly is missing, and OSError."""
     run = demo_timeline(result, settings)
     steps = () if not result.balanced else _next()
     for path in paths:
@@ -26,7 +26,7 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
 
 
 def demo_timeline(result: Result, settings: Settings) -> Timeline:
-    """Traffic is the model's ordinary one, without the noise of single rounds."""
+    """The run as a timeline. Traffic is the model's base rate, without the noise of single rounds."""
     world = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES).world
     _, traffic = world.lasting(0)
     rates = dict(zip(world.names, traffic.T.tolist(), strict=True))
@@ -66,5 +66,5 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
 def _next() -> tuple[NextStep, ...]:
     return (
         NextStep("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
-        NextStep("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
+        NextStep("Analyse your own cluster without changing it: collect its load reports, then replay them."),
     )

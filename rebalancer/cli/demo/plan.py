@@ -1,4 +1,4 @@
-"""What a demo run does, where its files lie, and the settings file it hands to the job."""
+"""The plan of a demo run: its options, its folder, and the settings file that the job reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS_NAME = "demo.toml"
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A setting that the demo does not leave at its default, and why."""
+    """A setting that the demo changes from its default, and why."""
 
     path: str
     value: float | bool
@@ -32,11 +32,11 @@ class Override:
 
     @property
     def key(self) -> str:
-        """The last part of its path."""
+        """The last part of the setting's path."""
         return self.path.rpartition(".")[2]
 
 
-#: With every strategy, beside what its entry in the registry names.
+#: Applies to every strategy, in addition to the overrides of its entry in the registry.
 EVERYWHERE = Override(
     "filters.distribute_evenly", False, "even distribution counts bundles, not load; the published experiments switch it off"
 )
@@ -44,7 +44,7 @@ EVERYWHERE = Override(
 
 @dataclass(frozen=True, slots=True)
 class OnKafka:
-    """Where the topics of a run lie that uses Kafka; each run has topics of its own."""
+    """The Kafka topics of a run; each run has topics of its own."""
 
     servers: str
     prefix: str
@@ -53,7 +53,7 @@ class OnKafka:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One demo run. `rounds` is the most it may take; all its files are below `folder`; `wishes`: dotted path → value asked for."""
+    """One demo run. `rounds`: maximum number of rounds; all files are below `folder`; `requested`: dotted path → value from `--set`."""
 
     strategy: str
     mode: Mode
@@ -61,7 +61,7 @@ class Plan:
     seed: int
     engine: EngineKind
     folder: Path
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    requested: Mapping[str, Any] = field(default_factory=dict)
     cluster: str = "demo"
     kafka: OnKafka | None = None
 
@@ -84,7 +84,7 @@ class Plan:
     @property
     def overrides(self) -> tuple[Override, ...]:
         own = (Override(f"shedding.{self.strategy}.{key}", value, why) for key, (value, why) in SHEDDERS[self.strategy].demo.items())
-        return tuple(one for one in (*own, EVERYWHERE) if one.path not in self.wishes)
+        return tuple(one for one in (*own, EVERYWHERE) if one.path not in self.requested)
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""
@@ -95,9 +95,9 @@ class Plan:
 
 
 def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPICS) -> Path:
-    """An empty folder for this run, absolute. An earlier demo in its place is replaced, or left alone with `keep`.
+    """Absolute path of an empty folder for this run. An earlier demo run in `wanted` is replaced, or kept with `keep`.
 
-    `topics`: those that are to lie in it. Raises SettingsError when the folder holds anything that no demo has written.
+    `topics`: those that the folder will contain. Raises SettingsError if the folder has files that no demo has written.
     """
     folder = (wanted or DEFAULT_FOLDER).expanduser().absolute()
     if keep:
@@ -106,7 +106,7 @@ def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPI
         raise SettingsError([f"--out: {folder} is a file; name a folder"])
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / SETTINGS_NAME).is_file():
-            raise SettingsError([f"--out: {folder} holds files that no demo has written; name an empty or a new folder"])
+            raise SettingsError([f"--out: {folder} has files that no demo has written; name an empty or a new folder"])
         shutil.rmtree(folder)
     for name in topics:
         (folder / name).mkdir(parents=True)
@@ -121,9 +121,9 @@ def write_settings(plan: Plan) -> None:
 
 
 def settings_text(plan: Plan) -> str:
-    """The settings file as TOML: only what differs from the defaults, with the reason where there is one."""
-    head = f"# Written by `rebalancer demo`; what is not named here has its default (`rebalancer config show --config {SETTINGS_NAME}`)."
-    chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.wishes}
+    """The settings file as TOML: only settings that differ from their defaults, with the reason as a comment."""
+    head = f"# Written by `rebalancer demo`; all other settings have their defaults (`rebalancer config show --config {SETTINGS_NAME}`)."
+    chosen: dict[str, Any] = {"shedding.strategy": plan.strategy, "shedding.mode": plan.mode, **plan.requested}
     chosen |= {one.path: one.value for one in plan.overrides}
     chosen |= {f"topics.{name}": str(plan.topic_uri(name)) for name in TOPICS} | {"job.checkpoint": str(plan.checkpoint)}
     why = {one.path: f"# {one.why}" for one in plan.overrides}
@@ -137,7 +137,7 @@ def settings_text(plan: Plan) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A string, number, truth or list of them as TOML; JSON's escapes are legal in it."""
+    """A string, number, boolean or list of them as TOML, where JSON's escapes are legal."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""What came of a demo run: one sentence for people, one object for programs."""
+"""The result of a demo run: one sentence for the terminal, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ QUIET_ROUNDS = 2
 
 
 def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
-    """Whether the last rounds were all below the threshold and wanted nothing moved."""
+    """Whether the spread of the last rounds was below the threshold and none of them moved a bundle."""
     last = steps[-QUIET_ROUNDS:]
     return len(last) == QUIET_ROUNDS and all(goal.reached(step.round) and not step.commands for step in last)
 
 
 @dataclass(frozen=True)
 class Result:
-    """All turns of a run, in order, and how long it took on the wall clock; `steps` is never empty."""
+    """All steps of a run, in order, and its wall-clock duration; `steps` is never empty."""
 
     plan: Plan
     goal: Goal
@@ -36,21 +36,21 @@ class Result:
 
     @property
     def moved(self) -> int:
-        """Moves that were carried out."""
+        """Number of moves that were carried out."""
         return sum(outcome.status == "applied" for step in self.steps for outcome in step.outcomes)
 
     @property
     def spreads(self) -> tuple[float, float]:
-        """First and last spread, in points."""
+        """First and last spread, in percentage points."""
         return self.goal.spread(self.steps[0].round), self.goal.spread(self.steps[-1].round)
 
     def sentence(self) -> str:
-        """The one sentence at the end."""
+        """The sentence that ends the demo."""
         first, last = self.spreads
         change = f"the spread ({self.goal.measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
-        told = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
-        return f"Balanced: {told}" if self.balanced else f"Not balanced yet: {told} Try more rounds: --rounds {2 * self.plan.rounds}."
+        outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
+        return f"Balanced: {outcome}" if self.balanced else f"Not balanced yet: {outcome} Try more rounds: --rounds {2 * self.plan.rounds}."
 
     def as_json(self) -> dict[str, Any]:
         """The body of `rebalancer demo --json`."""
@@ -77,7 +77,7 @@ class Result:
 
 
 def files(plan: Plan) -> dict[str, str]:
-    """What lies where in the run's folder; folders end with a slash."""
+    """Paths in the run's folder → their content; folders end with a slash."""
     topics = {} if plan.kafka else {name: f"{name}/" for name in TOPICS}
     named = topics | {"settings": plan.settings_file.name}
     if plan.report.exists():

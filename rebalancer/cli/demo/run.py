@@ -1,4 +1,4 @@
-"""Runs a demo from its first report to its last round, and leaves no process behind, however it ends."""
+"""Runs a demo from its first report to its last round, and stops all its processes however it ends."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from strategies.engine import EngineSettings
 
 
 class Progress(Protocol):
-    """Who is told while the demo runs."""
+    """Receives the steps of a running demo."""
 
     def wait(self, text: str) -> None: ...
     def step(self, step: Step) -> None: ...
 
 
 def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progress) -> Result:
-    """Raises JobFailed or PublishTimeout when the job goes wrong, KeyboardInterrupt when the demo is stopped."""
+    """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when the demo is stopped."""
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
     with stoppable(), open_decider(plan, settings, cluster) as decider:
@@ -47,9 +47,9 @@ def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progres
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Makes SIGTERM and a closed terminal end the demo as Ctrl-C does: through every `with` on the way out.
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does: every `with` block is left properly.
 
-    SIGINT is named as well, because a shell that starts something in the background makes it deaf to it.
+    SIGINT is set as well, because a shell starts background processes with SIGINT ignored.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

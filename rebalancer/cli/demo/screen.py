@@ -1,4 +1,4 @@
-"""The demo on a terminal (a live table of brokers below the rounds) and off it (the same lines, plain)."""
+"""Output of the demo: on a terminal, rounds with a live table of brokers below; elsewhere, the same lines as plain text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LABEL = 10
 
 @contextmanager
 def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]:
-    """A screen that has told what is about to happen. `quiet` leaves standard output to others and the rounds to standard error."""
+    """A screen with the introduction printed. `quiet`: prints to standard error, so that standard output has the JSON object only."""
     screen = Screen(Console(stderr=quiet, highlight=False), goal)
     screen.introduce(introduction(plan, goal))
     with screen:
@@ -36,7 +36,7 @@ def open_screen(plan: Plan, goal: Goal, quiet: bool = False) -> Iterator[Screen]
 
 
 class Screen:
-    """Prints rounds as they come; on a terminal a table of the brokers, then and now, stays below them until the end."""
+    """Prints each round; on a terminal, a table of the brokers' usage at the start and now stays below the rounds until the end."""
 
     def __init__(self, console: Console, goal: Goal) -> None:
         self._console, self._goal = console, goal
@@ -58,24 +58,24 @@ class Screen:
             self._live.stop()
 
     def introduce(self, labelled: Sequence[tuple[str, str]]) -> None:
-        """What is about to happen, in two columns."""
+        """Prints the introduction in two columns: label and sentence."""
         for label, text in labelled:
             self._print_beside(f"{label:<{_LABEL}}", text, style="")
         self.say([""])
 
     def say(self, lines: Sequence[str], wrap: bool = True) -> None:
-        """Lines of text, wrapped between words on a terminal; without `wrap` they can be copied as they are."""
+        """Prints lines, wrapped between words on a terminal; without `wrap` they can be copied unchanged."""
         for line in lines:
             self._console.print(Text(line), soft_wrap=not (wrap and self._console.is_terminal))
 
     def wait(self, text: str) -> None:
-        """What the demo is waiting for; off a terminal a line of its own."""
+        """Shows what the demo waits for: beside the spinner on a terminal, otherwise on a line of its own."""
         if self._live is None:
             self.say([text])
         self._waiting_for, self._since = text, time.monotonic()
 
     def step(self, step: Step) -> None:
-        """One more round."""
+        """Prints a round."""
         if not self._first:
             self._first = step.round.usage
             self._console.print(_row("round", "spread", "busiest", "idlest", "decision", style="bold"))
@@ -88,7 +88,7 @@ class Screen:
         self._waiting_for, self._since = f"Waiting for round {step.round.round + 1} …", time.monotonic()
 
     def end(self, result: Result, program: str) -> None:
-        """The picture that stays, the sentence, and where to go from here."""
+        """Prints the final table, the sentence with the result, the files and the next commands."""
         self._console.print()
         self._console.print(self._brokers())
         self._console.print()
@@ -99,7 +99,7 @@ class Screen:
         self.say(closing(result, program, Path.cwd()), wrap=False)
 
     def _print_beside(self, label: str, text: str, style: str) -> None:
-        """On a terminal the text wraps in a column of its own; off it there is one line, for programs that look for words."""
+        """Prints a label and its text: wrapped in a column of its own on a terminal, otherwise on one line, so that `grep` finds it."""
         if self._console.is_terminal:
             grid = Table.grid()
             grid.add_column(width=len(label))
@@ -125,7 +125,7 @@ class Screen:
 
 
 def _row(*cells: str | Text, style: str = "") -> Table:
-    """Number, spread, busiest, idlest, decision: columns that line up from one printed row to the next."""
+    """A row of number, spread, busiest broker, idlest broker and decision, in columns of fixed width."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for width in (5, 6, 16, 16):
         grid.add_column(width=width, no_wrap=True)

@@ -1,4 +1,4 @@
-"""What the demo says in words: what is about to happen, what a round decided and why, where everything lies afterwards."""
+"""Texts of the demo: the introduction, the decision of each round with its reason, the files and the next commands."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rebalancer.simulation.closed_loop import Step
 from sinks.topics.files.segments import segment_path
 from strategies.model import Round
 
-#: What a file or folder of the run holds.
+#: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {
-    "telemetry": "what brokers reported (as all topics: one JSON record per line)",
-    "commands": "what to move, and why",
-    "rounds": "what each round saw, decided and left alone",
-    "rejected": "records that could not be used",
-    "outcomes": "what became of each command",
-    "settings": "the settings of this run",
-    "report": "what happened, in pictures: open it in a browser",
-    "checkpoint": "the Spark job's progress and state",
-    "log": "what the Spark job said",
+    "telemetry": "load reports of the brokers (like all topics: one JSON record per line)",
+    "commands": "bundles to move, with the reason",
+    "rounds": "input and decision of each round, with all skips",
+    "rejected": "invalid records",
+    "outcomes": "result of each command",
+    "settings": "settings of this run",
+    "report": "charts of this run: open it in a browser",
+    "checkpoint": "progress and state of the Spark job",
+    "log": "log of the Spark job",
 }
 
 
@@ -33,14 +33,14 @@ def short(broker: str) -> str:
 
 
 def introduction(plan: Plan, goal: Goal) -> list[tuple[str, str]]:
-    """What the reader is about to see: a label and a sentence each."""
-    who = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
+    """Describes the run that follows: pairs of label and sentence."""
+    decider = "the Spark job (rebalancer run)" if plan.engine == "spark" else "a plain loop (no Spark)"
     others = [f"{one.key} = {_written(one.value)}: {one.why}" for one in plan.overrides]
-    others += [f"{path} = {_written(value)}" for path, value in plan.wishes.items()]
-    settings = f"all at their defaults but {'; '.join(others)}"
+    others += [f"{path} = {_written(value)}" for path, value in plan.requested.items()]
+    settings = f"all at their defaults except {'; '.join(others)}"
     return [
         ("cluster", f"modelled: {BROKERS} brokers, {BUNDLES} bundles; two brokers run hot, two were restarted and are nearly idle"),
-        ("round", f"one minute of its own time: all brokers report, {who} decides, a simulated executor moves bundles"),
+        ("round", f"one minute of its own time: all brokers report, {decider} decides, a simulated executor moves bundles"),
         ("strategy", f"{goal.strategy}, {plan.mode} mode: {goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}"),
         ("goal", goal.text),
         ("settings", f"{plan.settings_file}, {settings}"),
@@ -52,21 +52,21 @@ def _written(value: object) -> str:
 
 
 def extremes(record: Round) -> tuple[str, str]:
-    """The busiest and the idlest broker of a round with their usage."""
+    """The busiest and the idlest broker of a round, each with its usage."""
     by_usage = sorted(record.usage.items(), key=lambda item: item[1])
     (idlest, low), (busiest, high) = by_usage[0], by_usage[-1]
     return f"{short(busiest)} {100 * high:.1f} %", f"{short(idlest)} {100 * low:.1f} %"
 
 
 def decided(step: Step, goal: Goal) -> str:
-    """What a round decided, in a few words."""
+    """The decision of a round in a few words."""
     if step.commands:
         return f"{_bundles(len(step.commands))} to move"
     return "balanced, nothing to move" if goal.reached(step.round) else "nothing to move yet"
 
 
 def reasons(step: Step, goal: Goal) -> list[str]:
-    """Why: one line per broker that gives bundles away, with its first command's reason; or why the busiest broker was left alone."""
+    """One line per source broker with the reason of its first command; without commands, why the busiest broker keeps its bundles."""
     if step.commands:
         sources = dict.fromkeys(one.source for one in step.commands)
         lines = [_moves_of(source, step) for source in sources]
@@ -76,7 +76,7 @@ def reasons(step: Step, goal: Goal) -> list[str]:
 
 
 def closing(result: Result, program: str, here: Path) -> list[str]:
-    """Where the files are and what to try next. `program`: how the reader calls it; `here`: the folder paths are shown from."""
+    """Lists the files and the next commands. `program`: name of the program; `here`: folder that shown paths are relative to."""
     lines = [f"Files are in {result.plan.folder}:"]
     lines += [f"  {name:<12} {_WHAT[kind]}" for kind, name in files(result.plan).items()]
     lines += ["Try next:"]
@@ -85,7 +85,7 @@ def closing(result: Result, program: str, here: Path) -> list[str]:
 
 
 def next_commands(result: Result, here: Path) -> list[str]:
-    """Commands that look closer at this very run, without the program's name."""
+    """Commands that analyse this run, without the program's name."""
     plan = result.plan
     config = f"--config {_seen_from(here, plan.settings_file)}"
     commands = [one.id for step in result.steps for one in step.commands]
@@ -97,12 +97,12 @@ def next_commands(result: Result, here: Path) -> list[str]:
 
 
 def _seen_from(here: Path, path: Path) -> str:
-    """Ready for a shell; relative when it is inside `here`."""
+    """The path quoted for a shell, relative if it is inside `here`."""
     return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _moves_of(source: str, step: Step) -> str:
-    """`8 bundles a → b, c; the first because …`: an unload names no destination, so the outcomes say where bundles went."""
+    """`8 bundles a → b, c; the first because …`. Destinations are taken from the outcomes, because an unload names none."""
     commands = [one for one in step.commands if one.source == source]
     went = {outcome.command_id: outcome.owner_after or "nowhere" for outcome in step.outcomes}
     destinations = dict.fromkeys(went[one.id] for one in commands)

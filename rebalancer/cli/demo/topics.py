@@ -1,4 +1,4 @@
-"""The demo's side of the five topics: it writes telemetry and outcomes, and reads what was decided."""
+"""The demo's side of the five topics: it writes telemetry and outcomes, and reads rounds and commands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from strategies.model import Command, OutcomeReport, Round, TelemetryRecord
 
 
 class DemoTopics:
-    """Publishers and readers of one run's topics; remembers how far it has read."""
+    """Publishers and readers of one run's topics, with the read position of each topic."""
 
     def __init__(self, plan: Plan, cluster: PolledCluster) -> None:
-        """Makes topics on Kafka; folders appear by themselves."""
+        """Creates topics on Kafka; on file topics, the first publish creates the folder."""
         kafka = plan.kafka.settings if plan.kafka else KafkaSettings()
         uris = {name: plan.topic_uri(name) for name in TOPICS}
         if plan.kafka:
@@ -33,24 +33,24 @@ class DemoTopics:
         self._rounds: dict[int, Round] = {}
 
     def publish(self, records: Sequence[TelemetryRecord]) -> None:
-        """Telemetry with one flush, so that a collection pass is not seen in part (on file topics); outcomes on their own topic as well."""
+        """Publishes telemetry with one flush, so that readers of file topics see whole passes, and outcomes on their own topic too."""
         self._publish("outcomes", [encode_outcome(one.outcome) for one in records if isinstance(one, OutcomeReport)])
         self._publish("telemetry", [self._writer.json(one) for one in records])
 
     def publish_rows(self, rows: Sequence[OutputRow]) -> None:
-        """What the plain loop decided, to where the job would have written it."""
+        """Publishes the rows of the plain loop to the topics that the job writes."""
         for row in rows:
             self._publish(row.kind, [row.value])
 
     def read(self, name: str) -> list[TopicRecord]:
-        """Records of a topic that were not read before."""
+        """New records of a topic since the last call."""
         found: list[TopicRecord] = []
         while records := self._readers[name].read():
             found += records
         return found
 
     def close(self) -> None:
-        """Lets go of all topics."""
+        """Closes all publishers and consumers."""
         for publisher in self._publishers.values():
             publisher.close()
         for reader in self._readers.values():
@@ -62,7 +62,7 @@ class DemoTopics:
         self._publishers[name].flush()
 
     def answer(self, ts: int) -> Answer | None:
-        """The round that was held at `ts` with all its commands; None while they are not all there."""
+        """The round that closed at `ts` with all its commands; None until all of them have arrived."""
         self._commands.update((command.id, command) for command in (decode_command(one.value) for one in self.read("commands")))
         self._rounds.update((record.ts, record) for record in (decode_round(one.value) for one in self.read("rounds")))
         record = self._rounds.get(ts)

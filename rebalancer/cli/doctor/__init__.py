@@ -1,1 +1,1 @@
-"""What the job needs on this machine, looked at piece by piece, each finding with what to do about it."""
+"""The checks of `rebalancer doctor`: each returns findings about what the job needs, with a remedy."""

@@ -1,4 +1,4 @@
-"""What a broker says of itself, and what it really runs: its configuration may name a load manager that did not start."""
+"""What a broker reports about itself and which load manager it runs: it may not have started the configured one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLo
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What one broker says of itself, or `why` it does not. `runs`: the load manager that answers, empty where that is unknown."""
+    """What one broker reports about itself, or in `why` the error. `runs`: the load manager that answers, empty if unknown."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class Broker:
 
 
 def running_manager(admin: PulsarAdmin, broker: str) -> str:
-    """The load manager by the form of its load report: the extensible one has none. Empty where that does not tell. Raises Unauthorized."""
+    """The load manager, known from the type of its load report: the extensible one has none. Empty if unknown. Raises Unauthorized."""
     try:
         report = json.loads(admin.load_report(broker))
     except Unauthorized:

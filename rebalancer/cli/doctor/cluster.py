@@ -1,4 +1,4 @@
-"""The Pulsar cluster: who is there, what the token opens, who else moves bundles, how fresh the figures are, whose clock is wrong."""
+"""Checks of a Pulsar cluster: brokers, token rights, other programs that move bundles, age of the figures, clocks."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from strategies.errors import AdminError, RebalancerError, SettingsError, Unauth
 
 T = TypeVar("T")
 
-#: One look waits so long for brokers that publish on their own rhythm.
+#: Time that one pass waits for brokers that publish at an interval of their own.
 PATIENCE_S = 10.0
 _SKEW_S = 5
 _AT_ONCE = 16
 _OFF = "pulsar-admin brokers update-dynamic-config --config {} --value false"
-_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if it goes on, look into its log"
+_NO_FIGURES = "wait, or lower loadBalancerReportUpdateMaxIntervalMinutes in its broker.conf; if that does not help, see its log"
 
 
 def check_tokens(settings: Settings) -> list[Finding]:
-    """When the tokens expire: that of [pulsar], which topics on Pulsar use, and those of several clusters. Reads files only."""
+    """Expiry of the tokens: that of [pulsar], which topics on Pulsar use, and those of [clusters]. Reads files only."""
     now_s = time.time()
     if settings.clusters == (settings.job.pulsar,):
         return check_expiry(settings.job.pulsar, now_s)
@@ -53,7 +53,7 @@ def check_tokens(settings: Settings) -> list[Finding]:
 
 
 def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
-    """The findings of every cluster; of several, each says which. `shadow`: nothing of ours will act."""
+    """The findings of all clusters; with several, each finding names its cluster. `shadow`: no executor of ours acts."""
     for _, check in cluster_checks(settings, shadow, patience_s):
         yield from check()
 
@@ -73,49 +73,49 @@ def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENC
 
 
 def check_cluster(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
-    """All findings about one cluster; where the settings name none, there is nothing to find."""
+    """All findings about one cluster; a single `ok` if the settings name none."""
     if not pulsar.admin_urls:
-        yield ok("cluster", "no cluster is named (pulsar.admin_urls), so none was looked at")
+        yield ok("cluster", "not checked: the settings name no cluster (pulsar.admin_urls)")
         return
     try:
-        yield from _look(settings, pulsar, shadow, patience_s)
+        yield from _findings(settings, pulsar, shadow, patience_s)
     except SettingsError as error:
         for complaint in error.complaints:
-            yield Finding("cluster", "fail", complaint, "correct it where it stands")
+            yield Finding("cluster", "fail", complaint, "correct that setting")
     except Unauthorized as error:
-        remedy = "put a token of a role with super-user rights into a file and name it as pulsar.token_file"
+        remedy = "write a token of a role with super-user rights into a file and set pulsar.token_file to its path"
         yield Finding("token", "fail", str(error), remedy)
     except RebalancerError as error:
         yield Finding("cluster", "fail", str(error), "start the cluster, or correct [pulsar] in the settings")
 
 
 def check_reach(known: KnownBrokers) -> Finding:
-    """Did an address of the settings answer, or only a broker that the cluster listed earlier?"""
+    """Checks that an address of the settings answers, not only a broker that the cluster listed earlier."""
     if not known.used:
         return ok("admin URLs", "a broker that pulsar.admin_urls names answers")
     text = f"no broker that pulsar.admin_urls names answers ({known.why}); {known.used} did, which the cluster listed earlier"
-    return Finding("admin URLs", "warn", text, "start that broker, or name others in pulsar.admin_urls; better two than one")
+    return Finding("admin URLs", "warn", text, "start that broker, or name others in pulsar.admin_urls, at least two")
 
 
 def check_brokers(listed: Sequence[Broker]) -> Finding:
-    """Does everybody answer, and with the same version?"""
+    """Checks that all brokers answer and run the same version."""
     silent = [broker for broker in listed if broker.why]
     versions = sorted({broker.version for broker in listed if not broker.why})
     if not listed:
-        remedy = "look into the brokers' logs: one whose load manager fails, after a change of loadManagerClassName say, leaves the list"
+        remedy = "see the brokers' logs: a broker whose load manager fails, as after a change of loadManagerClassName, leaves the list"
         return Finding("brokers", "fail", "the cluster lists no broker, although one answers", remedy)
     text = f"{len(listed) - len(silent)} of {len(listed)} answer, version {' and '.join(versions) or 'unknown'}"
     if silent:
         return Finding(
-            "brokers", "fail" if len(silent) == len(listed) else "warn", f"{text}: {silent[0].why}", "look after the silent ones"
+            "brokers", "fail" if len(silent) == len(listed) else "warn", f"{text}: {silent[0].why}", "check the brokers that do not answer"
         )
     if len(versions) > 1:
-        return Finding("brokers", "warn", text, "finish the upgrade: bundles may not go back to an older version")
+        return Finding("brokers", "warn", text, "finish the upgrade: bundles may not move to a broker with an older version")
     return ok("brokers", text)
 
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
-    """Do destinations pass the filters of the load manager that runs? Those of the other one find none."""
+    """Checks that destinations are filtered as the running load manager requires; with the other one's filters none is found."""
     strategy = engine.entry
     counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
     runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
@@ -126,18 +126,18 @@ def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
 
 
 def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Iterator[Finding]:
-    """Who else moves and splits bundles."""
+    """Reports whether brokers move and split bundles themselves."""
     known = [broker for broker in listed if broker.manager]
     balancing = [broker for broker in known if broker.configuration.get("loadBalancerEnabled") != "false"]
     on = {key: [broker.name for broker in balancing if broker.configuration.get(key) == "true"] for key in _RIVALS}
     shedding = on["loadBalancerSheddingEnabled"]
     if shedding and not shadow:
         remedy = f"switch it off: {_OFF.format('loadBalancerSheddingEnabled')}; or only compare with it: rebalancer shadow, doctor --shadow"
-        yield Finding("built-in shedding", "fail", f"is on at {_some(shedding)}: two programs would move the same bundles", remedy)
+        yield Finding("built-in shedding", "fail", f"is on at {_some(shedding)}: brokers and executors would move the same bundles", remedy)
     elif shadow and not shedding:
-        yield Finding("built-in shedding", "warn", "is off: there is nothing to compare with", "switch it on for shadow mode")
+        yield Finding("built-in shedding", "warn", "is off: shadow mode has no moves to compare with", "switch it on")
     else:
-        yield ok("built-in shedding", f"is on at {_some(shedding)}, as shadow mode wants it" if shedding else "is off")
+        yield ok("built-in shedding", f"is on at {_some(shedding)}, as shadow mode requires" if shedding else "is off")
     splits = on["loadBalancerAutoBundleSplitEnabled"]
     if splits and splitting:
         remedy = f"{_OFF.format('loadBalancerAutoBundleSplitEnabled')}, or set splitting.enabled to false"
@@ -151,7 +151,7 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
 
 
 def check_figures(source: Source, patience_s: float) -> Finding:
-    """Has everybody figures, and are they new?"""
+    """Checks that all brokers have new figures."""
     done = run_until_complete(source, patience_s, Event().wait)
     text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
     if not done.missing:
@@ -161,56 +161,56 @@ def check_figures(source: Source, patience_s: float) -> Finding:
 
 
 def check_rhythm(listed: Sequence[Broker], interval_ms: int) -> Finding:
-    """Do brokers measure at least once per round?"""
+    """Checks that brokers measure at least once per round."""
     slowest = max(
         (int(text) for broker in listed if (text := broker.configuration.get("statsUpdateFrequencyInSecs", "")).isdecimal()), default=0
     )
     text = f"brokers measure traffic every {slowest} s, rounds close every {interval_ms / 1000:g} s"
     if slowest * 1000 > interval_ms:
-        remedy = "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new figures learns nothing"
+        remedy = "raise round.interval_ms, or lower statsUpdateFrequencyInSecs: a round without new figures decides on old ones"
         return Finding("rhythm", "warn", text, remedy)
     return ok("rhythm", text)
 
 
 def check_token(settings: PulsarSettings, known: KnownBrokers | None = None) -> Finding:
-    """The token has opened everything that was asked so far; would none have done?"""
+    """Checks whether the cluster would have answered without the token, with which all requests so far succeeded."""
     if not settings.token_file:
-        return ok("token", "none is shown, and the cluster asks for none")
+        return ok("token", "none is sent, and the cluster requires none")
     anonymous = PulsarAdmin(replace(settings, token_file="", attempts=1), known=known)
     try:
         anonymous.brokers()
     except AdminError:
-        return ok("token", "has super-user rights: brokers, configuration and load were shown")
+        return ok("token", "has super-user rights: brokers, configuration and load are readable")
     finally:
         anonymous.close()
     return Finding(
-        "token", "warn", "the cluster answers without a token as well", "set authenticationEnabled=true, or keep others off its network"
+        "token", "warn", "the cluster also answers without a token", "set authenticationEnabled=true, or restrict access to its network"
     )
 
 
 def check_clocks(brokers: Sequence[str], settings: PulsarSettings, now_s: Callable[[], float] = time.time) -> Finding:
-    """Does any broker's clock differ from ours? Reports are stamped by the collector, but commands expire and averages age by clocks."""
+    """Compares the brokers' clocks with this machine's. The collector stamps reports, but commands expire and averages age by clocks."""
 
     def skew(broker: str) -> float | None:
-        told, now = broker_time_s(broker, settings), now_s()
-        # The header knows whole seconds only.
-        return None if told is None else max(told - now, now - told - 1, 0.0)
+        theirs, now = broker_time_s(broker, settings), now_s()
+        # The HTTP header has whole seconds only.
+        return None if theirs is None else max(theirs - now, now - theirs - 1, 0.0)
 
-    told = {broker: found for broker, found in zip(brokers, _all(skew, brokers), strict=True) if found is not None}
-    if not told:
-        return Finding("clocks", "warn", "no broker tells its time", "compare the clocks by hand")
-    worst = max(told, key=lambda broker: told[broker])
-    if told[worst] > _SKEW_S:
+    skews = {broker: found for broker, found in zip(brokers, _all(skew, brokers), strict=True) if found is not None}
+    if not skews:
+        return Finding("clocks", "warn", "no broker sends its time", "compare the clocks manually")
+    worst = max(skews, key=lambda broker: skews[broker])
+    if skews[worst] > _SKEW_S:
         return Finding(
-            "clocks", "warn", f"{worst} differs by {told[worst]:.0f} s from this machine", "let NTP set the clocks of all machines"
+            "clocks", "warn", f"{worst} differs by {skews[worst]:.0f} s from this machine", "synchronise all machines' clocks with NTP"
         )
-    return ok("clocks", f"{len(told)} brokers agree with this machine within {max(1.0, told[worst]):.0f} s")
+    return ok("clocks", f"{len(skews)} brokers agree with this machine within {max(1.0, skews[worst]):.0f} s")
 
 
 _RIVALS = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 
 
-def _look(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float) -> Iterator[Finding]:
+def _findings(settings: Settings, pulsar: PulsarSettings, shadow: bool, patience_s: float) -> Iterator[Finding]:
     known = KnownBrokers(pulsar, [collector_folder(settings.collector), state_folder(settings.executor)], write=False)
     with closing(PulsarAdmin(pulsar, Event().wait, known=known)) as admin:
         names = admin.brokers()

@@ -1,4 +1,4 @@
-"""Java, Python and Spark: can this machine start the job at all?"""
+"""Checks of Java, Python and Spark on this machine, which the job needs to start."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _WORKERS_ANSWER_S = 20.0
 
 
 def check_java(environment: Mapping[str, str]) -> Finding:
-    """The Java that Spark will start: JAVA_HOME's, else the first on PATH."""
+    """Checks the Java that Spark starts: that of JAVA_HOME, otherwise the first on PATH."""
     java = _java(environment)
     if java is None:
         return Finding("java", "fail", "not found: no JAVA_HOME, and no java on PATH", _JAVA_REMEDY)
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("java", "fail", f"{java} does not run ({error})", _JAVA_REMEDY)
-    version = java_version(told)
+    version = java_version(printed)
     if version is None:
-        return Finding("java", "warn", f"{java} does not tell its version", _JAVA_REMEDY)
+        return Finding("java", "warn", f"{java} -version prints no version", _JAVA_REMEDY)
     if version < OLDEST_JAVA:
         return Finding("java", "fail", f"{java} is Java {version}", _JAVA_REMEDY)
     return ok("java", f"Java {version}, {java}")
 
 
-def java_version(told: str) -> int | None:
-    """The major version out of `java -version`: 8 for 1.8.0_402, 17 for 17.0.15."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+def java_version(printed: str) -> int | None:
+    """The major version in the output of `java -version`: 8 for 1.8.0_402, 17 for 17.0.15. None if there is none."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', printed)
     if found is None:
         return None
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
 def check_python(environment: Mapping[str, str], job: JobSettings) -> Finding:
-    """Spark's workers must run the same Python as the driver. On this machine they run this very one."""
+    """Checks that Spark's workers run the driver's Python version. On this machine they run the same interpreter by default."""
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     theirs = environment.get("PYSPARK_PYTHON")
     if job.master.startswith("local") or not theirs:
@@ -70,7 +70,7 @@ def check_python(environment: Mapping[str, str], job: JobSettings) -> Finding:
 
 
 def check_shipped(job: JobSettings) -> list[Finding]:
-    """The archive of packages for workers elsewhere, where there is one on this machine: does it fit what is installed here?"""
+    """Checks that the archive of packages for workers on other machines, if it is on this one, matches the installed packages."""
     archive = archive_here(job.environment)
     if archive is None or job.master.startswith("local"):
         return []
@@ -78,11 +78,11 @@ def check_shipped(job: JobSettings) -> list[Finding]:
         check_environment(archive)
     except SettingsError as error:
         return [Finding("packages", "fail", error.complaints[0], f"rebalancer ship {archive}")]
-    return [ok("packages", f"{archive} holds what is installed here, for workers with {python_name()}")]
+    return [ok("packages", f"{archive} matches the installed packages, for workers with {python_name()}")]
 
 
 def check_pyspark() -> Finding:
-    """Importing it finds broken installations; the version must be the one the job was built for."""
+    """Checks that pyspark can be imported and has the version that the job is built for."""
     try:
         importlib.import_module("streaming.session")
         version = metadata.version("pyspark")
@@ -94,12 +94,12 @@ def check_pyspark() -> Finding:
 
 
 def check_spark_start(job: JobSettings) -> Finding:
-    """A real session on this machine, and one Python worker that answers."""
+    """Starts a Spark session on this machine and waits for the answer of one Python worker."""
     try:
         with tempfile.TemporaryDirectory(prefix="rebalancer-doctor-") as folder:
             return _start(replace(job, master="local[1]"), Path(folder))
     except (RebalancerError, OSError, ImportError) as error:
-        return Finding("spark start", "fail", str(error), "see the findings above, they are the usual causes")
+        return Finding("spark start", "fail", str(error), "see the findings above: they are the usual causes")
 
 
 def _start(job: JobSettings, folder: Path) -> Finding:
@@ -115,9 +115,7 @@ def _start(job: JobSettings, folder: Path) -> Finding:
     if total != 45:
         return Finding("spark start", "fail", f"a sum of 45 came back as {total}", "please report this as a bug")
     if took > _WORKERS_ANSWER_S:
-        return Finding(
-            "spark start", "warn", f"a tiny job took {took:.0f} s", "the machine is busy or slow; starting the job will take long too"
-        )
+        return Finding("spark start", "warn", f"a tiny job took {took:.0f} s", "the machine is busy or slow: the job will start slowly too")
     return ok("spark start", f"a tiny job with a Python worker took {took:.1f} s")
 
 

@@ -1,4 +1,4 @@
-"""Whether another job gives commands in this one's place: executors carry out those of the newest epoch only."""
+"""Whether another job has replaced this one: executors apply commands of the newest epoch only."""
 
 from __future__ import annotations
 
@@ -15,60 +15,61 @@ _CHECK = "epochs"
 
 
 def check_epochs(job: JobSettings) -> Finding:
-    """Reads the rounds topic once: has a newer job taken over from this checkpoint's, are two jobs writing?"""
+    """Reads the rounds topic once. Reports a newer job that has taken over, and two jobs that write at the same time."""
     try:
         folder = checkpoint_folder(job)
         ours = read_guard(folder).epoch if (folder / GUARD).exists() else None
         skipped = Skipped(str(job.topics.rounds), "round")
-        told = histories(job.topics.rounds, job.access, skipped)
+        written = histories(job.topics.rounds, job.access, skipped)
     except RebalancerError as error:
-        return Finding(_CHECK, "warn", f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")
-    return _overtaken(told, ours) or _two_of_one_epoch(told) or _two_write(told) or _foreign(skipped, _in_order(told, ours))
+        return Finding(_CHECK, "warn", f"not checked: {error}", "see the findings about the checkpoint and topics.rounds")
+    return _overtaken(written, ours) or _two_of_one_epoch(written) or _two_write(written) or _foreign(skipped, _in_order(written, ours))
 
 
-def _overtaken(told: Mapping[str, History], ours: int | None) -> Finding | None:
-    """Only clusters that this checkpoint's job has served: others may have jobs of their own on the same topics."""
-    for cluster, history in told.items():
+def _overtaken(written: Mapping[str, History], ours: int | None) -> Finding | None:
+    """Considers only clusters that this checkpoint's job has served: other clusters may have other jobs on the same topics."""
+    for cluster, history in written.items():
         if ours is not None and ours in history.seen and history.newest > ours:
-            text = f"a job of epoch {history.newest} serves cluster {cluster}; this checkpoint has epoch {ours}, its commands are refused"
+            text = f"a job of epoch {history.newest} serves cluster {cluster}; executors refuse commands of this checkpoint's epoch {ours}"
             remedy = (
-                "leave this job stopped; to take over again, stop the other one and name a new job.checkpoint, which takes the next epoch"
+                "do not start this job; to take over again, stop the other one and name a new job.checkpoint, which takes the next epoch"
             )
             return Finding(_CHECK, "fail", text, remedy)
     return None
 
 
-def _two_of_one_epoch(told: Mapping[str, History]) -> Finding | None:
-    """A micro-batch that is repeated says the same again; only another job says something else."""
-    for cluster, history in told.items():
+def _two_of_one_epoch(written: Mapping[str, History]) -> Finding | None:
+    """A repeated micro-batch publishes the same rounds again. Rounds that differ are from another job."""
+    for cluster, history in written.items():
         if history.differing:
             text = (
-                f"two jobs of epoch {history.newest} write for cluster {cluster}, and executors obey both: {history.differing} rounds came "
-                "twice and differ"
+                f"two jobs of epoch {history.newest} write for cluster {cluster}, and executors accept commands of both: "
+                f"{history.differing} rounds are on the topic twice, with different content"
             )
             return Finding(_CHECK, "fail", text, "stop both, and start one of them with a new job.checkpoint, which takes the next epoch")
     return None
 
 
-def _two_write(told: Mapping[str, History]) -> Finding | None:
-    for cluster, history in told.items():
+def _two_write(written: Mapping[str, History]) -> Finding | None:
+    for cluster, history in written.items():
         if history.late:
             text = (
-                f"two jobs have written for cluster {cluster} at a time: {history.late} rounds of epoch {history.overtaken} or older came "
-                f"after a newer job had begun (newest: epoch {history.newest}), the last of them {history.since} rounds ago"
+                f"two jobs have written for cluster {cluster} at a time: {history.late} rounds of epoch {history.overtaken} or older "
+                f"follow a newer job's first round (newest: epoch {history.newest}), the last of them {history.since} rounds ago"
             )
-            return Finding(_CHECK, "warn", text, f"stop the job of epoch {history.overtaken} if it still runs; its commands are refused")
+            return Finding(_CHECK, "warn", text, f"stop the job of epoch {history.overtaken} if it runs; executors refuse its commands")
     return None
 
 
 def _foreign(skipped: Skipped, found: Finding) -> Finding:
-    """The finding, and the records that are no rounds: harmless to the job, but something else writes to its topic."""
+    """The finding with the records that are not rounds. They do not harm the job, but another program writes to its topic."""
     if not skipped.count:
         return found
-    return Finding(_CHECK, "warn", "\n".join([found.text, *skipped.lines()]), "find what else writes to topics.rounds; only the job may")
+    remedy = "find the other program that writes to topics.rounds; only the job may"
+    return Finding(_CHECK, "warn", "\n".join([found.text, *skipped.lines()]), remedy)
 
 
-def _in_order(told: Mapping[str, History], ours: int | None) -> Finding:
-    newest = max((history.newest for history in told.values()), default=0)
+def _in_order(written: Mapping[str, History], ours: int | None) -> Finding:
+    newest = max((history.newest for history in written.values()), default=0)
     on_topic = f"newest on topics.rounds: {newest}" if newest else "none on topics.rounds yet"
     return ok(_CHECK, f"{on_topic}; " + ("a new checkpoint takes the next" if ours is None else f"this checkpoint has {ours}"))

@@ -1,4 +1,4 @@
-"""The executor's folder: can it be written, can its journal be read, is the brake on?"""
+"""Checks of the executor's folder: write access, the journal, and the brake file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from strategies.errors import RebalancerError, SettingsError
 
 _CHECK = "executor"
-_REMEDY = "name a folder that this user may write as executor.state"
-_DAMAGED = "bring the file back, or name a new folder as executor.state once the commands in it have expired"
+_REMEDY = "set executor.state to a folder that this user may write"
+_DAMAGED = "restore the file, or set executor.state to a new folder once the commands in the journal have expired"
 
 
 def check_executor(settings: ExecutorSettings) -> Finding:
-    """Creates nothing. A job needs no executor on its machine, so that one could not begin here is a warning."""
+    """Creates nothing. A job needs no executor on its machine, so a folder that cannot be created is a warning."""
     try:
         folder = state_folder(settings)
         if not folder.exists():
@@ -30,7 +30,7 @@ def check_executor(settings: ExecutorSettings) -> Finding:
         return Finding(_CHECK, "fail", str(error), _DAMAGED)
     brake = pause_file(settings)
     if brake.exists():
-        return Finding(_CHECK, "warn", f"{text}; {brake} exists, so nothing is carried out", "delete that file to go on")
+        return Finding(_CHECK, "warn", f"{text}; {brake} exists, so the executor applies no command", "delete that file to continue")
     return ok(_CHECK, text)
 
 
@@ -38,10 +38,10 @@ def _journal(folder: Path) -> str:
     try:
         left = unfinished_commands(folder)
     except JournalInUse:
-        return f"{folder} is in use by an executor that runs"
+        return f"{folder} is in use by a running executor"
     if left is None:
         return f"{folder} has no journal yet"
-    return f"{folder}, no executor runs" + (f"; {left} commands are unfinished, the next start looks after them" if left else "")
+    return f"{folder}, no executor runs" + (f"; {left} commands are unfinished; the next start checks them" if left else "")
 
 
 def _new_folder(folder: Path) -> Finding:

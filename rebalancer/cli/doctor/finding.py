@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`remedy` says what to do; empty when all is well."""
+    """The result of one check. `remedy`: the next step, empty if there is no problem."""
 
     check: str
     status: Status
@@ -19,5 +19,5 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """Nothing to do."""
+    """A finding without a problem."""
     return Finding(check, "ok", text)

@@ -1,4 +1,4 @@
-"""Does any broker still answer, and do nothing else any more?"""
+"""Finds frozen brokers: they answer requests, but no longer read metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 
 
 def check_freezes(brokers: tuple[str, ...], settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Finding:
-    """Two looks at each broker that does not read metadata. Raises Unauthorized."""
+    """Checks each broker, and a second time if it does not read metadata. Raises Unauthorized."""
     with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
         stuck = find_stuck(admin, brokers, brokers)
     if not stuck:

@@ -1,4 +1,4 @@
-"""Time limits of `doctor`: a server that does not answer ends its check with a finding, and the command goes on to the next check."""
+"""Time limits of `doctor`: a check whose server does not answer ends with a finding, and the command continues with the next check."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable
 
 from rebalancer.cli.doctor.finding import Finding, Status
 
-#: All checks together.
+#: Time limit of all checks together.
 TOTAL_S = 240.0
-#: One check, for example of all topics, or of one cluster.
+#: Time limit of one check, for example of all topics or of one cluster.
 CHECK_S = 90.0
-#: After each of these intervals without a finding, a line says what is waited for.
+#: After each interval without a finding, a line names the check that is still running.
 SAY_EVERY_S = 10.0
-_REMEDY = "look after the server or disk that this check needs, then run doctor again"
+_REMEDY = "check the server or disk that this check needs, then run doctor again"
 
 Check = Callable[[], Iterable[Finding]]
 
 
 class TimeLimit:
-    """Runs checks one after the other, each in a thread that is left behind when its time is over. Such a thread may hold a client open."""
+    """Runs checks in sequence, each in a thread of its own. A thread that exceeds the limit is abandoned and may keep a client open."""
 
     def __init__(
         self, say: Callable[[str], None], total_s: float = TOTAL_S, check_s: float = CHECK_S, say_every_s: float = SAY_EVERY_S
@@ -29,18 +29,18 @@ class TimeLimit:
         self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
         self._end = time.monotonic() + total_s
         self._total_s = total_s
-        #: Whether a thread was left behind.
+        #: Whether a thread was abandoned.
         self.exceeded = False
 
     def run(self, name: str, check: Check, status: Status = "fail") -> list[Finding]:
-        """The findings of a check. Where it takes too long, those that it made in time, and one of this status under its name.
+        """The findings of a check. If it exceeds the limit: those made in time, and one with `status` under the check's name.
 
         Raises what the check raises.
         """
         began = time.monotonic()
         until = min(began + self._check_s, self._end)
         if until <= began:
-            return [Finding(name, status, f"not checked: the {self._total_s:g} s of doctor are over", "see the findings above")]
+            return [Finding(name, status, f"not checked: doctor's limit of {self._total_s:g} s is reached", "see the findings above")]
         made: queue.SimpleQueue[Finding | BaseException | None] = queue.SimpleQueue()
         threading.Thread(target=_work, args=(check, made), name=f"doctor-{name}", daemon=True).start()
         found: list[Finding] = []
@@ -48,7 +48,7 @@ class TimeLimit:
             try:
                 one = made.get(timeout=min(left_s, self._say_every_s))
             except queue.Empty:
-                self._say(f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s, waits for up to {until - began:.0f} s")
+                self._say(f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s; the limit is {until - began:.0f} s")
                 continue
             if one is None:
                 return found
@@ -64,5 +64,5 @@ def _work(check: Check, made: queue.SimpleQueue[Finding | BaseException | None])
         for one in check():
             made.put(one)
         made.put(None)
-    except BaseException as error:  # raised by the thread that waits
+    except BaseException as error:  # raised again in the waiting thread
         made.put(error)

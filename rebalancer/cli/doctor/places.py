@@ -1,4 +1,4 @@
-"""Where the job reads and writes: disk, checkpoint, topics."""
+"""Checks of the places that the job reads and writes: disk, checkpoint, topics."""
 
 from __future__ import annotations
 
@@ -23,80 +23,77 @@ from streaming.settings import JobSettings
 
 LITTLE_BYTES = 2**30
 TOO_LITTLE_BYTES = 100 * 2**20
-#: A job that was down for so long must find everything again.
+#: A job that was down for this duration must still find all records.
 SHORT_RETENTION_MS = 3_600_000
-_TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 def check_disk(job: JobSettings) -> Finding:
-    """Free room where the checkpoint lies; state and changelogs grow with brokers and time."""
+    """Checks the free space on the checkpoint's disk; state and changelogs grow with brokers and time."""
     try:
         above = existing(checkpoint_folder(job))
         free = shutil.disk_usage(above).free
     except (SettingsError, OSError) as error:
-        return Finding("disk", "fail", str(error), "name a folder of this machine as job.checkpoint")
+        return Finding("disk", "fail", str(error), "set job.checkpoint to a folder of this machine")
     text = f"{free / 2**30:.1f} GiB free at {above}"
     if free < TOO_LITTLE_BYTES:
-        return Finding("disk", "fail", text, "make room, or name a job.checkpoint on another disk")
+        return Finding("disk", "fail", text, "free space, or set job.checkpoint to a folder on another disk")
     if free < LITTLE_BYTES:
-        return Finding("disk", "warn", text, "make room: a full disk stops the job")
+        return Finding("disk", "warn", text, "free space: a full disk stops the job")
     return ok("disk", text)
 
 
 def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
-    """Can it be written, does it belong to these settings? A job of ours that uses it is fine. Creates nothing."""
+    """Checks that the checkpoint is writable and belongs to these settings. A running job may use it. Creates nothing."""
     try:
         folder = checkpoint_folder(job)
         return _checkpoint(folder, job, engine) if (folder / GUARD).exists() else _new_checkpoint(folder)
     except SettingsError as error:
         return Finding("checkpoint", "fail", error.complaints[0], error.complaints[-1])
     except RebalancerError as error:
-        return Finding("checkpoint", "fail", str(error), "name a new folder as job.checkpoint")
+        return Finding("checkpoint", "fail", str(error), "set job.checkpoint to a new folder")
 
 
 def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Finding:
     guard = guard_of(job, engine)
     try:
         with guarded(folder, guard, timeout_s=0, keep=False) as held:
-            changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
+            changed = "" if held.change is None else f"; changed since the last start, which is allowed: {', '.join(held.change.settings)}"
             return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except CheckpointInUse:
         others = other_settings(folder, guard)
     if others:
         text = f"{folder} is in use by a job with other settings: {', '.join(others)}"
-        return Finding(
-            "checkpoint", "warn", text, "restart the job for them to count, or give these settings a job.checkpoint of their own"
-        )
+        return Finding("checkpoint", "warn", text, "restart the job to apply these settings, or give them a job.checkpoint of their own")
     return ok("checkpoint", f"{folder} belongs to these settings and is in use by a job")
 
 
 def check_topics(job: JobSettings, *, expired: bool = False) -> Iterator[Finding]:
-    """One finding per topic. Servers that have not answered, or refuse the token, are not asked again.
+    """One finding per topic. A server that does not answer, or refuses the token, gets no further requests.
 
-    `expired`: the token of [pulsar] is not valid now. Brokers would refuse it until the client's time is up, so they are not asked.
+    `expired`: the token of [pulsar] is not valid now. Brokers get no requests then: the client would repeat a refused one to its timeout.
     """
     silent: dict[str, str] = {}
     if expired:
         silent = {topic.service_url: "token expiry" for topic in pulsar_topics(job)}
     for name, topic in job.topics.named():
         found = _check_topic(name, topic, job, silent)
-        # The job needs no outcomes topic. Where its folder was left at the default, there need be none on this machine.
+        # The job needs no outcomes topic. If its folder has the default name, it need not exist on this machine.
         in_folder = name == "outcomes" and found.status == "fail" and topic.scheme == "file"
         yield replace(found, status="warn") if in_folder else found
 
 
 def pulsar_topics(job: JobSettings) -> list[TopicUri]:
-    """Those of the job's topics that are on Pulsar."""
+    """The job's topics that are on Pulsar."""
     return [topic for _, topic in job.topics.named() if topic.scheme == "pulsar"]
 
 
 def existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
+    """The folder, or its nearest parent that exists."""
     return next(above for above in (folder, *folder.parents) if above.exists())
 
 
 def writable(folder: Path) -> bool:
-    """Whether this user may make files there."""
+    """Whether this user may create files in it."""
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
@@ -104,11 +101,11 @@ def _new_checkpoint(folder: Path) -> Finding:
     above = existing(folder)
     if not writable(above):
         return Finding(
-            "checkpoint", "fail", f"{folder} cannot be created: {above} is not writable", "name a folder of yours as job.checkpoint"
+            "checkpoint", "fail", f"{folder} cannot be created: {above} is not writable", "set job.checkpoint to a writable folder"
         )
     if above == folder and any(folder.iterdir()):
         return Finding(
-            "checkpoint", "fail", f"{folder} holds files that are no checkpoint", "name an empty or new folder as job.checkpoint"
+            "checkpoint", "fail", f"{folder} has files that are not a checkpoint's", "set job.checkpoint to an empty or new folder"
         )
     return ok("checkpoint", f"{folder} will be created")
 
@@ -117,7 +114,7 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
     check = f"topic {name}"
     try:
         if topic.service_url in silent:
-            return Finding(check, "fail", f"{topic}: not asked", f"see the finding about {silent[topic.service_url]}")
+            return Finding(check, "fail", f"{topic}: not checked", f"see the finding about {silent[topic.service_url]}")
         if topic.scheme != "file":
             try:
                 return _check_kafka(check, topic, job) if topic.scheme == "kafka" else _check_pulsar(check, topic, job)
@@ -128,25 +125,25 @@ def _check_topic(name: str, topic: TopicUri, job: JobSettings, silent: dict[str,
         folder = topic.folder
         known = segments(folder)
     except RebalancerError as error:
-        return Finding(check, "fail", str(error), f"mend that, or change topics.{name}")
+        return Finding(check, "fail", str(error), f"correct that, or change topics.{name}")
     above = existing(folder)
     if not writable(above):
         return Finding(check, "fail", f"{above} is not writable", f"change its owner, or topics.{name}")
     if name == "telemetry" and not known:
-        return Finding(check, "warn", f"{folder} has no records yet", f"start what writes there, or change topics.{name}")
+        return Finding(check, "warn", f"{folder} has no records yet", f"start the program that writes there, or change topics.{name}")
     return ok(check, f"{folder}, {_count(len(known), 'segment')}" if known else f"{folder} will be created")
 
 
 def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
     facts = topic_facts(topic, kafka_access(job.kafka))
     if facts is None:
-        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
+        return Finding(check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create")
     if facts.compacted:
-        remedy = "set its cleanup.policy to delete: records share their cluster as key, all but the newest would go"
+        remedy = "set its cleanup.policy to delete: all records of a cluster have the same key, so compaction removes all but the newest"
         return Finding(check, "fail", f"{topic} is compacted", remedy)
     kept = facts.configs.get("retention.ms", "")
     if kept.isdecimal() and int(kept) < SHORT_RETENTION_MS:
-        remedy = "raise its retention.ms: what the job has not read by then is lost, and replays need a past"
+        remedy = "raise its retention.ms: records that the job has not read by then are lost, and replays need older records"
         return Finding(check, "warn", f"{topic} keeps records for {int(kept) / 60_000:g} min only", remedy)
     if facts.leaderless:
         return Finding(
@@ -157,29 +154,29 @@ def _check_kafka(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 
 def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
-    # The admin API first: it refuses a wrong token at once, the client of topics only when its time is up, and without a reason.
+    # The admin API first: it refuses a wrong token at once. The client of topics only times out, without a reason.
     facts = pulsar_topic_facts(topic, job.pulsar) if job.pulsar.admin_urls else None
     if job.pulsar.admin_urls and facts is None:
-        return Finding(check, "fail", f"{topic}: there is no such topic", "make it with: rebalancer topics create")
+        return Finding(check, "fail", f"{topic}: no such topic", "create it with: rebalancer topics create")
     with closing(PulsarLink(topic, job.pulsar)) as link:
         partitions = _count(len(link.partitions()), "partition")
     if facts is None:
-        remedy = "set pulsar.cluster and pulsar.admin_urls, so that its retention can be looked at"
-        return Finding(check, "warn", f"{topic}, {partitions}; whether it keeps records is unknown", remedy)
+        remedy = "set pulsar.cluster and pulsar.admin_urls, so that doctor can check its retention"
+        return Finding(check, "warn", f"{topic}, {partitions}; its retention is unknown", remedy)
     return _kept(check, topic, facts) or ok(check, f"{topic}, {partitions}, keeps records for {_retention(facts)}")
 
 
 def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
-    """What is wrong with how long a topic and its records stay."""
+    """A problem with the retention of a topic or of its records, if there is one."""
     if facts.deletes_acknowledged:
         remedy = (
-            "set a retention: rebalancer topics create --update, or one on its namespace; without it, what the job has not read yet may be "
-            "deleted at any time. A topic that brokers deleted while it was idle lost its own"
+            "set a retention: rebalancer topics create --update, or one on its namespace; without it, brokers may delete records that "
+            "the job has not read. A topic that brokers deleted while it was idle lost its retention"
         )
         return Finding(check, "fail", f"{topic} keeps no records", remedy)
     if facts.deleted_when_idle:
         text = f"{topic} keeps records for {_retention(facts)}, but brokers delete it, with its retention, while it is empty and unused"
-        remedy = "switch deletion off for it: rebalancer topics create --update, or pulsar-admin topicPolicies set-inactive-topic-policies"
+        remedy = "switch off its deletion: rebalancer topics create --update, or pulsar-admin topicPolicies set-inactive-topic-policies"
         return Finding(check, "warn", text, remedy)
     return None
 

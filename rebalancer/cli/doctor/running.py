@@ -1,4 +1,4 @@
-"""Whether the job runs, and how old its last round is: what a health check asks."""
+"""Whether the job runs and how old its last round is, for health checks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from streaming.checkpoint.guard import GUARD, CheckpointInUse, Holder, checkpoin
 from streaming.settings import JobSettings
 
 _CHECK = "job"
-#: A round that is older than this many intervals means that something stands still.
+#: A job whose last round is older than this number of intervals makes no progress.
 INTERVALS = 3
 _START = "start it: rebalancer run"
 
 
 def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected: bool) -> Finding:
-    """A running job closes rounds; that none runs is a failure only where one is `expected`. `now_ms`: since the epoch."""
+    """Checks that a job runs and closes rounds. No job is a failure only if one is `expected`. `now_ms`: since the epoch."""
     try:
         folder = checkpoint_folder(job)
         if not (folder / GUARD).exists():
-            return _no_job(f"none has used the checkpoint {folder}", expected)
+            return _no_job(f"no job has used the checkpoint {folder}", expected)
         if _free(folder, job, engine):
-            return _no_job(f"none runs with the checkpoint {folder}", expected)
+            return _no_job(f"no job runs with the checkpoint {folder}", expected)
         limit_ms = INTERVALS * engine.round.interval_ms + engine.round.lateness_ms
         found = _rounds(job, read_guard(folder).epoch, None if not expected else now_ms - limit_ms)
     except RebalancerError as error:
         status: Status = "fail" if expected else "warn"
-        return Finding(_CHECK, status, f"cannot be told: {error}", "see the findings about the checkpoint and topics.rounds")
+        return Finding(_CHECK, status, f"not checked: {error}", "see the findings about the checkpoint and topics.rounds")
     health = _age(holder(folder), found, limit_ms, now_ms)
     return health if expected or health.status != "ok" else _all_clusters(health, found, now_ms - limit_ms)
 
 
 def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
-    """The newest round of each cluster by this checkpoint's job."""
+    """The newest round of each cluster that this checkpoint's job has published."""
     newest = newest_rounds(job.topics.rounds, job.access, since_ms=since_ms)
-    return [told for (_, of), told in newest.items() if of == epoch]
+    return [one for (_, of), one in newest.items() if of == epoch]
 
 
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
-    """Settings that do not fit are another check's finding."""
+    """Whether no job uses the checkpoint. Settings that do not match it are reported by `check_checkpoint`."""
     try:
         with guarded(folder, guard_of(job, engine), timeout_s=0, keep=False):
             return True
@@ -60,30 +60,30 @@ def _no_job(text: str, expected: bool) -> Finding:
 def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
     who = "runs" if by is None else f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
     if not found and by is not None and now_ms - by.since_ms <= limit_ms:
-        return ok(_CHECK, f"{who}; it has closed no round yet")
+        return ok(_CHECK, f"{who}; has closed no round yet")
     if not found:
         return Finding(_CHECK, "fail", f"{who}, but closed no round within the last {age(limit_ms)}", _STANDS_STILL)
-    newest = max(found, key=lambda told: told.ts)
+    newest = max(found, key=lambda one: one.ts)
     text = f"{who}; last round {newest.round} of {newest.cluster}, {age(now_ms - newest.ts)} ago"
     if now_ms - newest.ts > limit_ms:
         just_begun = by is not None and now_ms - by.since_ms <= limit_ms
         if just_begun:
-            return ok(_CHECK, f"{text}: it has begun and catches up")
+            return ok(_CHECK, f"{text}: has just started and is catching up")
         return Finding(_CHECK, "fail", f"{text}: more than {age(limit_ms)}", _STANDS_STILL)
     return ok(_CHECK, text)
 
 
 def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -> Finding:
-    """A job is well as long as one of its clusters is; the others may have been given up."""
-    newest = max((told.ts for told in found), default=0)
-    late = sorted(told.cluster for told in found if told.ts < since_ms <= newest)
+    """Warns of clusters without recent rounds. The job is healthy if one cluster is: the others may be out of use."""
+    newest = max((one.ts for one in found), default=0)
+    late = sorted(one.cluster for one in found if one.ts < since_ms <= newest)
     if not late:
         return health
-    remedy = "see that `rebalancer collect` runs for each cluster"
-    return Finding(_CHECK, "warn", f"{health.text}; none for longer of {', '.join(late)}", remedy)
+    remedy = "check that `rebalancer collect` runs for each cluster"
+    return Finding(_CHECK, "warn", f"{health.text}; no recent round of {', '.join(late)}", remedy)
 
 
 _STANDS_STILL = (
-    "see that `rebalancer collect` runs and reaches the brokers, then look at the job's last lines: a number of records behind that falls "
-    "means that it catches up"
+    "check that `rebalancer collect` runs and reaches the brokers, then read the job's last log lines: if the number of records behind "
+    "falls, the job is catching up"
 )

@@ -1,1 +1,1 @@
-"""What `rebalancer simulate` shows: tables, comparisons with published results, and the report page."""
+"""Output of `rebalancer simulate`: tables, comparisons with published results, and the report page."""

@@ -13,21 +13,21 @@ from rebalancer.cli.simulate.tables import shown
 
 
 def table(compared: Sequence[Compared]) -> console.Sheet:
-    """One line for each figure; headline figures carry a star."""
+    """One line per figure; headline figures have an asterisk."""
     rows, last = [], ""
     for one in compared:
-        told = one.published
+        published = one.published
         low, high = min(one.values), max(one.values)
         verdict = "inside" if one.inside else "outside"
         rows.append(
             [
                 one.card if one.card != last else "",
-                f"{told.figure}{' *' if told.headline else ''}",
-                f"{shown(told.value)} [{told.kind}]",
+                f"{published.figure}{' *' if published.headline else ''}",
+                f"{shown(published.value)} [{published.kind}]",
                 shown(median(one.values)),
                 f"{shown(low)} – {shown(high)}",
                 f"{one.percentile:.0f}",
-                verdict + (", parameters chosen with it" if told.chosen_by else ""),
+                verdict + (", parameters chosen with it" if published.chosen_by else ""),
             ]
         )
         last = one.card
@@ -36,16 +36,16 @@ def table(compared: Sequence[Compared]) -> console.Sheet:
 
 
 def verdict(compared: Sequence[Compared]) -> str:
-    """The sentence that counts the cards."""
+    """The sentence with the number of cards that agree with the published figures."""
     cards = headlines(compared)
     good = [card for card, inside in cards.items() if inside]
     rest = [card for card, inside in cards.items() if not inside]
-    text = f"{len(good)} of {len(cards)} cards: every headline figure (*) lies between the 5th and the 95th percentile of the seeds"
+    text = f"{len(good)} of {len(cards)} cards: every headline figure (*) is between the 5th and the 95th percentile of the seeds"
     return f"{text}; outside: {', '.join(rest)}" if rest else text
 
 
 def as_json(compared: Sequence[Compared]) -> dict[str, Any]:
-    """The same as one document."""
+    """The comparison as one JSON object."""
     return {
         "cards": dict(headlines(compared)),
         "published": [

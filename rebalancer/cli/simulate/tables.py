@@ -1,4 +1,4 @@
-"""Runs as tables: the median of every figure over the seeds, and how far the seeds are apart."""
+"""Runs as tables: the median of each figure over the seeds, with its range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rebalancer.analysis.simulate.groups import grouped, median
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.cli import console
 
-#: Heading, figure, and whether the range over the seeds is worth its place.
+#: Heading, figure, and whether the column shows the range over the seeds.
 COLUMNS = (
     ("balanced", "rounds_to_balance", False),
     ("rounds", "operations", False),
@@ -24,19 +24,19 @@ COLUMNS = (
     ("clients", "client_cost", False),
 )
 LEGEND = (
-    "Medians over the seeds, lowest–highest in brackets. balanced: rounds until balanced for good; rounds, bundles: that "
-    "moved; churn: traffic moved ÷ the least that had to move for the spread reached; spread: of usage at the end, points, "
-    "without noise; gap: how far above what whole bundles can reach; false/d: unloads a day while nothing was uneven; "
-    "overload: brokers × minutes above 85 %; clients: topics × seconds without a broker. parity: as Pulsar's class decides, "
-    "fixed: with its known defects repaired. LRUW, LLTMR: LeastResourceUsageWithWeight and LeastLongTermMessageRate. --json "
-    "has every figure."
+    "Medians over the seeds, lowest–highest in brackets. balanced: rounds until the cluster stays balanced; rounds, bundles: "
+    "number with moves, number moved; churn: traffic moved ÷ the least traffic that reaches the same spread; spread: of usage at "
+    "the end, in points, without noise; gap: spread above the lowest that whole bundles can reach; false/d: unloads a day while "
+    "load was even; overload: brokers × minutes above 85 %; clients: topics × seconds without a broker. parity: decides like "
+    "Pulsar's class, fixed: with its known defects repaired. LRUW, LLTMR: LeastResourceUsageWithWeight and LeastLongTermMessageRate. "
+    "--json has all figures."
 )
 
-TOO_LARGE = "{}: its largest bundle carries {} times a broker's fair share; no move can even that out, only a split (splitting.enabled)."
+TOO_LARGE = "{}: its largest bundle has {} times a broker's fair share; no move can balance that, only a split (splitting.enabled)."
 
 
 def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
-    """One table for each scenario, one line for each strategy; below it, that a bundle is too large, or what limits kept unread."""
+    """One table per scenario with one line per strategy; below it, a bundle that is too large and the backlog that limits caused."""
     groups = grouped(made)
     for scenario in dict.fromkeys(scenario for scenario, _ in groups):
         rows = [[label, *cells(group)] for (name, label), group in groups.items() if name == scenario]
@@ -47,17 +47,17 @@ def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
             yield TOO_LARGE.format(scenario, shown(largest))
         if any(one.limited for one in made if one.scenario == scenario):
             waiting = {label: median([one.backlog for one in group]) for (name, label), group in groups.items() if name == scenario}
-            told = "; ".join(f"{label} {shown(count)}" for label, count in waiting.items())
-            yield f"Dispatch is limited; messages that were not read at the end: {told}"
+            unread = "; ".join(f"{label} {shown(count)}" for label, count in waiting.items())
+            yield f"Dispatch is limited; unread messages at the end: {unread}"
 
 
 def cells(group: Sequence[Made]) -> list[str]:
-    """One line of the table: medians of a group of seeds."""
+    """The cells of a line: medians of a group of seeds."""
     return [_cell([getattr(one.figures, name) for one in group], ranged) for _, name, ranged in COLUMNS]
 
 
 def as_json(made: Sequence[Made]) -> dict[str, Any]:
-    """All figures of all runs."""
+    """All figures of all runs as one JSON object."""
     return {
         "runs": [
             {
@@ -74,7 +74,7 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
 
 
 def shown(value: float) -> str:
-    """Three digits are enough for anybody."""
+    """A figure with three significant digits."""
     if isnan(value):
         return "–"
     if not isfinite(value):

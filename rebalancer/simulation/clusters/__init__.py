@@ -1,1 +1,1 @@
-"""Clusters as they are at first: those of scenario files, and the skewed one of the demo."""
+"""Initial clusters: those of scenario files, and the skewed cluster of the demo."""

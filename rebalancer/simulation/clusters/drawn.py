@@ -1,4 +1,4 @@
-"""The cluster of a scenario file; what the file leaves to chance is drawn from the seed."""
+"""The initial cluster of a scenario file. Values that the file does not fix are drawn from the seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strategies.bundles.ranges import KeyRange, initial_boundaries
 
 
 def drawn_world(scenario: Scenario, seed: int) -> World:
-    """The same scenario and seed give the same cluster on every machine."""
+    """The cluster of a scenario and seed, the same on every machine."""
     streams = {purpose: Stream(seed, number) for number, purpose in enumerate(("fleet", "demand", "deal", "phase", "noise", "client"))}
     fleet = fleet_of(scenario, streams["fleet"])
     demand = demand_of(scenario, streams["demand"])
@@ -40,5 +40,5 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
 
 
 def bundle_names(namespace: str, bundles: int) -> Iterator[str]:
-    """The bundles of a new namespace."""
+    """The names of a new namespace's bundles."""
     return (f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(initial_boundaries(bundles)))

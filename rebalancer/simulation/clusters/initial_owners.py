@@ -1,4 +1,4 @@
-"""Who serves what when a scenario begins."""
+"""The owner of each bundle at the start of a scenario."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strategies.bundles.bundle_loads import Floats, Ints
 
 
 def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: Stream) -> Ints:
-    """int64[bundles]: the broker of each; `traffic`: float64[4 or more, bundles]. Only brokers that are there at minute 0 get any.
+    """int64[bundles]: the owner of each. `traffic`: float64[4 or more, bundles]. Only brokers that are present at minute 0 get bundles.
 
     A bundle goes to a broker on which the isolation policies allow its namespace.
     """
@@ -31,7 +31,7 @@ def initial_owners(scenario: Scenario, traffic: Floats, fleet: Fleet, stream: St
 
 
 def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
-    """For every bundle the brokers that may serve it."""
+    """The brokers that may serve each bundle."""
     names = scenario.broker_names
     found: list[Ints] = []
     for namespace, rows in scenario.places.items():
@@ -41,7 +41,7 @@ def _homes(scenario: Scenario, there: Ints) -> list[Ints]:
 
 
 def _in_turn(homes: list[Ints], order: Ints) -> Ints:
-    """Bundles that may go to the same brokers go to one after the other."""
+    """Assigns bundles that may go to the same brokers to these in turn."""
     turns: Counter[bytes] = Counter()
     owner = np.empty(len(order), dtype=np.int64)
     for row in order.tolist():
@@ -59,7 +59,7 @@ def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: li
     else:
         message, byte = fleet.per_message[there], fleet.per_byte[there]
         size = messages * message.mean() + data * byte.mean()
-        # What each should carry over its idle usage, in the currency of an average broker, scaled so that all traffic finds a place.
+        # What each broker should carry above its idle usage, in usage of an average broker, scaled so that all traffic is placed.
         carried = np.maximum(shares - fleet.idle[there], 0.0) * (message.mean() + byte.mean()) / (message + byte)
         wanted = carried / carried.sum() * size.sum()
     missing = np.zeros(len(fleet.names))
@@ -68,8 +68,8 @@ def _by_size(start: Start, traffic: Floats, fleet: Fleet, there: Ints, homes: li
 
 
 def largest_first(size: Floats, missing: Floats, homes: Sequence[Ints]) -> Ints:
-    """int64[bundles]: the largest bundle first, always to the broker that is furthest below what it should carry, of those that may
-    serve it. `missing`: float64[brokers], what each should carry; `homes`: for every bundle the brokers that may."""
+    """int64[bundles]: assigns bundles from the largest on, each to the broker of its `homes` that is furthest below its target load.
+    `missing`: float64[brokers], the target load; `homes`: the brokers that may serve each bundle."""
     missing, owner = missing.copy(), np.empty(len(size), dtype=np.int64)
     for row in np.argsort(-size, kind="stable").tolist():
         target = int(homes[row][missing[homes[row]].argmax()])

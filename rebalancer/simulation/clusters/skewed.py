@@ -1,4 +1,4 @@
-"""A cluster many know: two brokers were restarted and came back nearly empty, two others still carry what they took over."""
+"""The demo's cluster, skewed as after restarts: two brokers returned nearly empty, two others still carry the bundles they took over."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rebalancer.simulation.scenarios.schema import Machine
 from rebalancer.simulation.world import Layout, World
 from strategies.bundles.bundle_loads import Floats
 
-#: CPU usage (fraction) the brokers start at: hot, middling, nearly idle.
+#: CPU usage (fraction) of the brokers at the start: hot, average, nearly idle.
 SKEW = (0.89, 0.54, 0.07, 0.47, 0.85, 0.11, 0.43, 0.36)
 NAMESPACES = ("shop/orders", "shop/clicks")
-#: The busiest bundle has this many times the traffic of the quietest one.
+#: Ratio of the busiest bundle's traffic to the quietest one's.
 RATE_RATIO = 16.0
 MESSAGE_BYTES = 1024.0
-#: Eight cores; a round-figure machine that is busy at about 280 MB/s of 1 KiB messages in + out; it imitates no particular one.
+#: An invented machine with eight cores, fully busy at about 280 MB/s of 1 KiB messages in + out.
 MACHINE = Machine(cores=8, cpu_idle=2, cpu_per_kmsg=2, cpu_per_mib=0.524288, direct_memory_per_mib=4.194304)
 
 
 def skewed_cluster(cluster: str = "demo", seed: int = 1, bundles: int = 256, usage: Sequence[float] = SKEW) -> PolledCluster:
     """A cluster whose brokers start at about the given CPU `usage`, one entry per broker; names and figures follow from the seed.
 
-    All brokers measure at the same moment, and a move shows in whole in the next figures.
+    All brokers measure at the same time, and the next figures show the whole effect of a move.
     """
     names = [f"broker-{number + 1}:8080" for number in range(len(usage))]
     fleet = fleet_from(names, [MACHINE] * len(usage), ceiling=np.inf)

@@ -1,7 +1,7 @@
-"""Limits of several scopes together: broker, then topic, then subscription; replicators have their own.
+"""Limits of several scopes combined: broker, then topic, then subscription; replicators have their own.
 
 Source of the rule: `AbstractPersistentDispatcherMultipleConsumers`, `AbstractDispatcherSingleActiveConsumer` and
-`PersistentReplicator` of Pulsar 4.2.4. All limits of a path apply (logical AND); every one is charged with what was sent.
+`PersistentReplicator` of Pulsar 4.2.4. All limits of a path apply (logical AND); each is charged with what was sent.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ AnyLimiter = BucketLimiter | ClassicLimiter
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """How a broker dispatches and throttles, with Pulsar's defaults."""
+    """Settings of a broker's dispatching and throttling, with Pulsar's defaults."""
 
     limiter: Annotated[
-        Literal["token_bucket", "classic"], Setting("Which limiter counts", pulsar="dispatchRateLimiterFactoryClassName")
+        Literal["token_bucket", "classic"], Setting("Implementation of the dispatch limiter", pulsar="dispatchRateLimiterFactoryClassName")
     ] = "token_bucket"
     throttle_active_cursors: Annotated[
         bool, Setting("Whether subscriptions without backlog are limited too", pulsar="dispatchThrottlingOnNonBacklogConsumerEnabled")
@@ -40,11 +40,11 @@ class DispatchSettings:
     precise_flow_control: Annotated[
         bool, Setting("Whether permits of a consumer are divided by its messages per entry", pulsar="preciseDispatcherFlowControl")
     ] = False
-    max_read_entries: Annotated[int, Setting("Most entries of one read", "entries", "dispatcherMaxReadBatchSize", ge=1, le=1_000_000)] = 100
+    max_read_entries: Annotated[int, Setting("Maximum entries per read", "entries", "dispatcherMaxReadBatchSize", ge=1, le=1_000_000)] = 100
     min_read_entries: Annotated[
-        int, Setting("Entries of a read after one failed", "entries", "dispatcherMinReadBatchSize", ge=1, le=1_000_000)
+        int, Setting("Entries of the first read after a failed one", "entries", "dispatcherMinReadBatchSize", ge=1, le=1_000_000)
     ] = 1
-    max_read_bytes: Annotated[int, Setting("Most bytes of one read", "bytes", "dispatcherMaxReadSizeBytes", ge=1, le=2**31 - 1)] = (
+    max_read_bytes: Annotated[int, Setting("Maximum bytes per read", "bytes", "dispatcherMaxReadSizeBytes", ge=1, le=2**31 - 1)] = (
         5 * 1024 * 1024
     )
     backlog_threshold: Annotated[
@@ -60,17 +60,17 @@ class Limits:
     limiters: Mapping[Scope, AnyLimiter]
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> Limits:
-        """All limiters as they are now."""
+        """All limiters at `now_ns`."""
         return Limits({scope: limiter.seen(now_ns, published) for scope, limiter in self.limiters.items()})
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> Limits:
-        """All limiters after this was sent."""
+        """All limiters after these messages and bytes are sent."""
         return Limits({scope: limiter.charged(messages, bytes_, now_ns) for scope, limiter in self.limiters.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the limits leave of a request. `by` names the scopes that shrank it, in order; `entries` or `bytes` 0: not now."""
+    """The part of a request that the limits allow. `by`: the scopes that reduced it, in order; `entries` or `bytes` 0: none now."""
 
     entries: int
     bytes: int
@@ -78,7 +78,7 @@ class Allowance:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether nothing may be read."""
+        """Whether the limits allow no read."""
         return self.entries == 0 or self.bytes == 0
 
 
@@ -92,16 +92,16 @@ def started(
     published: PublishRate = PublishRate(),
     mode: Mode = "fixed",
 ) -> Limits:
-    """New limiters for these scopes, each with the rate that counts for it. SettingsError for rates the limiter refuses."""
+    """New limiters for these scopes, each with its effective rate. Raises SettingsError for rates that the limiter refuses."""
     rates = {scope: effective(scope, policies.get(scope, RatePolicies()), broker) for scope in scopes}
     start = LIMITERS[settings.limiter]
     return Limits({scope: start(rate, now_ns, published, mode) for scope, rate in rates.items() if rate.is_set})
 
 
 def allowed(limits: Limits, entries: int, bytes_: int) -> Allowance:
-    """What the limits leave of these entries and bytes. Tokens for *messages* are compared with *entries*, as Pulsar does.
+    """The part of these entries and bytes that the limits allow. Like Pulsar, compares tokens for *messages* with *entries*.
 
-    The first scope that leaves nothing ends the question.
+    Scopes after one that allows nothing are not evaluated.
     """
     by: list[Scope] = []
     for scope, limiter in limits.limiters.items():

@@ -28,28 +28,28 @@ class Permits(NamedTuple):
 
 
 class Limiter(Protocol):
-    """What both limiters can do. Times are nanoseconds of one monotonic clock, `published` is what the topic receives at that time."""
+    """The interface of both limiters. Times are nanoseconds of one monotonic clock; `published`: the topic's publish rate then."""
 
     def seen(self, now_ns: int, published: PublishRate) -> Self:
-        """The limiter as a dispatcher sees it that looks now: what time has brought is in it."""
+        """The limiter at `now_ns`, with the tokens or ticks of the time that has passed."""
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> Self:
-        """The limiter after this was dispatched; nothing is refused."""
+        """The limiter after a dispatch. Accepts any amount."""
 
     def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate) -> Self:
-        """The limiter after its policy changed."""
+        """The limiter after a change of its policy."""
 
     @property
     def available(self) -> Permits:
-        """What may be dispatched, by the last look; 0 while in debt."""
+        """What may be dispatched as of the last `seen`; 0 while in debt."""
 
     def rates(self, published: PublishRate) -> Permits:
-        """What is allowed per period."""
+        """Permits per period."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketLimiter:
-    """Two token buckets; None is unlimited. The period also is the resolution: tokens arrive once per period."""
+    """Two token buckets; None is unlimited. Tokens are added once per period."""
 
     rate: DispatchRate
     messages: Bucket | None
@@ -58,18 +58,18 @@ class BucketLimiter:
 
     @classmethod
     def started(cls, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate(), mode: Mode = "fixed") -> BucketLimiter:
-        """Full buckets. A policy that does not say its period (0) means one second."""
+        """A limiter with full buckets. A policy without a period (0) has one of one second."""
         messages, bytes_ = _bucket_rates(rate, published, mode)
         return cls(rate, _full(messages, now_ns), _full(bytes_, now_ns), mode)
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
-        """With the tokens that have arrived by now."""
+        """The limiter with the tokens added up to `now_ns`."""
         messages, bytes_ = _bucket_rates(self.rate, published, self.mode)
         return replace(self, messages=_filled(self.messages, messages, now_ns), bytes=_filled(self.bytes, bytes_, now_ns))
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> BucketLimiter:
-        """With that much more debt."""
-        del now_ns  # tokens come to those who look
+        """The limiter after these tokens are taken, if need be as debt."""
+        del now_ns  # `seen` adds tokens
         return replace(
             self,
             messages=self.messages and token_bucket.charge(self.messages, messages),
@@ -77,16 +77,16 @@ class BucketLimiter:
         )
 
     def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()) -> BucketLimiter:
-        """New full buckets: a change of policy forgives all debt."""
+        """The limiter with new, full buckets: a change of policy clears all debt."""
         return self.started(rate, now_ns, published, self.mode)
 
     @property
     def available(self) -> Permits:
-        """Balances of the last look; pending charges count, new tokens do not."""
+        """Balances as of the last `seen`, with later charges, without later tokens."""
         return Permits(*(_UNLIMITED if bucket is None else max(0, bucket.balance) for bucket in (self.messages, self.bytes)))
 
     def rates(self, published: PublishRate = PublishRate()) -> Permits:
-        """What is allowed per period at this publish rate."""
+        """Permits per period at this publish rate."""
         return Permits(*(part or _UNLIMITED for part in absolute(self.rate, published)))
 
 
@@ -100,20 +100,20 @@ class ClassicLimiter:
 
     @classmethod
     def started(cls, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate(), mode: Mode = "fixed") -> ClassicLimiter:
-        """Nothing used yet; a relative rate counts as the configured one until the first tick. SettingsError for a period of 0.
+        """A limiter with nothing used; a relative rate is the configured one until the first tick. Raises SettingsError for a period of 0.
 
-        Both modes are the same.
+        Both modes behave in the same way.
         """
-        del published, mode  # what is published is asked for at the first tick
+        del published, mode  # the first tick uses the publish rate
         return cls(rate, None, None).updated(rate, now_ns)
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
-        """With all ticks until now; call it before the publish rate changes, for a tick takes over the rate of its own time."""
+        """The limiter after all ticks up to `now_ns`. Call it before the publish rate changes: a tick uses the rate of its own time."""
         messages, bytes_ = absolute(self.rate, published)
         return replace(self, messages=_ticked(self.messages, messages, now_ns), bytes=_ticked(self.bytes, bytes_, now_ns))
 
     def charged(self, messages: int, bytes_: int, now_ns: int) -> ClassicLimiter:
-        """With that much more used."""
+        """The limiter with these units added to the used ones."""
         return replace(
             self,
             messages=self.messages and classic.charge(self.messages, messages, now_ns),
@@ -121,7 +121,7 @@ class ClassicLimiter:
         )
 
     def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()) -> ClassicLimiter:
-        """What was used stays used, unless the limit goes away altogether."""
+        """The limiter with a new rate. Used units stay used, unless the limit is removed."""
         del published
         period = rate.period_s * SECOND_NS
         return ClassicLimiter(
@@ -130,16 +130,16 @@ class ClassicLimiter:
 
     @property
     def available(self) -> Permits:
-        """What is left of the current period."""
+        """Units left in the current period."""
         return Permits(*(_UNLIMITED if counter is None else counter.available for counter in (self.messages, self.bytes)))
 
     def rates(self, published: PublishRate = PublishRate()) -> Permits:
-        """What is allowed per period since the last tick."""
+        """Permits per period as of the last tick."""
         del published
         return Permits(*(_UNLIMITED if counter is None else counter.permits for counter in (self.messages, self.bytes)))
 
 
-#: Name in our settings → how a limiter of that kind starts; the classes in Pulsar are DispatchRateLimiterFactory<AsyncTokenBucket|Classic>.
+#: Name in our settings → constructor of that limiter. Pulsar's classes are DispatchRateLimiterFactory<AsyncTokenBucket|Classic>.
 LIMITERS: Mapping[str, Callable[[DispatchRate, int, PublishRate, Mode], BucketLimiter | ClassicLimiter]] = MappingProxyType(
     {"token_bucket": BucketLimiter.started, "classic": ClassicLimiter.started}
 )

@@ -1,4 +1,4 @@
-"""Dispatch rates as policies and broker.conf give them, and which of several counts.
+"""Dispatch rates of policies and broker.conf, and the effective one of several levels.
 
 Source of the rule: `DispatchRate`, `AbstractTopic.updateDispatchRate…` and the hierarchy of topic policies of Pulsar 4.2.4.
 """
@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 from strategies.settings import Setting
 
-#: Who shares a limiter: everything on a broker, a topic (one partition), one subscription of it, or one replicator of it.
+#: Scope of a limiter: all topics of a broker, a topic (one partition), one subscription of it, or one replicator of it.
 Scope = Literal["broker", "topic", "subscription", "replicator"]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishRate:
-    """What a topic was measured to receive, per second."""
+    """The measured publish rate of a topic, per second."""
 
     messages: float = 0.0
     bytes: float = 0.0
@@ -25,7 +25,7 @@ class PublishRate:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRate:
-    """Messages and bytes per period; a part of 0 or less is unlimited. `period_s` is what the policy says: 0 when it says nothing."""
+    """Messages and bytes per period; a part of 0 or less is unlimited. `period_s`: as in the policy, 0 if absent."""
 
     messages: int = 0
     bytes: int = 0
@@ -34,7 +34,7 @@ class DispatchRate:
 
     @property
     def is_set(self) -> bool:
-        """Whether either part limits anything. "−1/−1" is not a limit that is lifted but none at all: the next level decides."""
+        """Whether either part is limited. "−1/−1" does not lift a limit, it sets none: the next level applies."""
         return self.messages > 0 or self.bytes > 0
 
 
@@ -54,7 +54,7 @@ _REPLICATOR = _per("for a replicator (of each partition)", "dispatchThrottlingRa
 
 @dataclass(frozen=True, slots=True)
 class BrokerRates:
-    """A broker's own rates, with Pulsar's defaults: no limits. They always count per second and are never relative."""
+    """A broker's own rates, with Pulsar's defaults: no limits. They are per second and never relative."""
 
     messages: Annotated[int, _BROKER[0]] = 0
     bytes: Annotated[int, _BROKER[1]] = 0
@@ -78,7 +78,7 @@ class BrokerRates:
 
 @dataclass(frozen=True, slots=True)
 class RatePolicies:
-    """What policies say about one topic (and one of its subscriptions or replicators), the nearest level first; None: nothing.
+    """The policies of one topic (and one of its subscriptions or replicators), the nearest level first; None: no policy.
 
     `own` is the policy of that one subscription; topics and replicators have none.
     """
@@ -90,22 +90,22 @@ class RatePolicies:
     namespace: DispatchRate | None = None
 
     def in_order(self) -> tuple[DispatchRate | None, ...]:
-        """Whose word counts before whose."""
+        """Rates in order of precedence."""
         return self.own, self.topic, self.own_global, self.topic_global, self.namespace
 
 
 def effective(scope: Scope, policies: RatePolicies, broker: BrokerRates) -> DispatchRate:
-    """The rate that counts: the nearest level that limits anything, else the broker's default. Broker limits know no policies."""
+    """The effective rate: that of the nearest level that sets a limit, otherwise the broker's default. Policies never set broker limits."""
     levels: Iterable[DispatchRate | None] = () if scope == "broker" else policies.in_order()
     return next((rate for rate in levels if rate is not None and rate.is_set), broker.of(scope))
 
 
 def absolute(rate: DispatchRate, published: PublishRate) -> tuple[int, int]:
-    """Messages and bytes per period, 0 for unlimited; a relative rate adds what the topic receives (rounded down)."""
+    """Messages and bytes per period, 0 for unlimited; a relative rate adds the publish rate of the topic (rounded down)."""
     more = (int(published.messages), int(published.bytes)) if rate.relative else (0, 0)
     return _part(rate.messages, more[0]), _part(rate.bytes, more[1])
 
 
 def _part(configured: int, more: int) -> int:
-    """Unlimited stays unlimited, whatever is published."""
+    """A relative part of a rate; unlimited stays unlimited at any publish rate."""
     return configured + more if configured > 0 else 0

@@ -1,8 +1,8 @@
-"""One read of a dispatcher: how many entries and bytes it asks for, and what it charges afterwards.
+"""One read of a dispatcher: the entries and bytes that it requests, and the charge afterwards.
 
 Source of the rule: `PersistentDispatcherMultipleConsumers` (shared, key-shared), `PersistentDispatcherSingleActiveConsumer`,
-`Consumer.getAvgMessagesPerEntry` and `EntryCountEstimator` of Pulsar 4.2.4. Looking, reading and charging are three steps: who looks
-between another's look and charge sees the same tokens, which is how shared limits are overrun.
+`Consumer.getAvgMessagesPerEntry` and `EntryCountEstimator` of Pulsar 4.2.4. Checking the limits, reading and charging are three
+steps: a dispatcher that checks between the check and the charge of another one sees the same tokens, so shared limits are exceeded.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from math import floor
 from rebalancer.simulation.dispatch_limits.levels import Allowance, DispatchSettings, Limits, allowed
 from rebalancer.simulation.dispatch_limits.rates import Scope
 
-#: A throttled dispatcher looks again after this long, whatever the limits say.
+#: A throttled dispatcher tries again after this time, independently of the limits.
 RETRY_MS = 1000
-#: What an entry costs besides its bytes.
+#: Bytes that an entry is charged in addition to its size.
 ENTRY_OVERHEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """What a dispatcher knows before a read: permits of its consumers, whether they can take anything, its batch size and its cursor."""
+    """State of a dispatcher before a read: its consumers' permits, whether they accept messages, its batch size and its cursor."""
 
     permits: int
     batch_entries: int
@@ -34,7 +34,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """The most entries and bytes to read; 0 entries: wait `RETRY_MS` (`throttled_by` not empty) or for permits."""
+    """Maximum entries and bytes to read; 0 entries: wait for `RETRY_MS` (`throttled_by` not empty) or for permits."""
 
     entries: int
     bytes: int
@@ -43,7 +43,7 @@ class ReadSize:
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What a read led to: entries that were sent and what filters dropped (both with messages inside, and bytes)."""
+    """Result of a read: entries that were sent and entries that filters dropped (both with messages inside, and bytes)."""
 
     entries: int
     messages: int
@@ -55,31 +55,31 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class ReadLedger:
-    """One ledger from its first entry on: how many entries and bytes it holds."""
+    """Number of entries and bytes of one ledger."""
 
     entries: int
     bytes: int
 
 
 def is_active(*, has_consumers: bool, backlog: int, settings: DispatchSettings, by_expected_reads: bool = True) -> bool:
-    """Whether a cursor counts as active. Where the cache evicts by expected reads (the default) the backlog does not matter."""
+    """Whether a cursor counts as active. If the cache evicts by expected reads (the default), the backlog has no effect."""
     return has_consumers and (by_expected_reads or backlog <= settings.backlog_threshold)
 
 
 def batch_after(size: int, settings: DispatchSettings, *, succeeded: bool) -> int:
-    """The batch size after a read: the smallest after a failure, twice as much (up to the largest) after a success."""
+    """The batch size after a read: the minimum after a failure, doubled (up to the maximum) after a success."""
     return min(size * 2, settings.max_read_entries) if succeeded else min(settings.min_read_entries, settings.max_read_entries)
 
 
 def messages_per_entry(before: int | None, entries: int, messages: int) -> int:
-    """A consumer's running average after a dispatch of at least one entry: first the figure itself, then nine parts old, one part new."""
+    """A consumer's running average after a dispatch of at least one entry: the first figure, then 0.9 × old + 0.1 × new."""
     if before is None:
         return max(1, floor(messages / entries + 0.5))
     return floor(before * 0.9 + 0.1 * messages / entries + 0.5)
 
 
 def wanted_entries(dispatcher: Dispatcher, settings: DispatchSettings) -> int:
-    """How many entries the consumers could take, limits aside."""
+    """Number of entries that the consumers accept, without limits."""
     if not dispatcher.writable and not dispatcher.single_active:
         return 1
     permits = dispatcher.permits if dispatcher.writable else 1
@@ -89,7 +89,7 @@ def wanted_entries(dispatcher: Dispatcher, settings: DispatchSettings) -> int:
 
 
 def next_read(dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings) -> ReadSize:
-    """What to read now. `limits` are those of the dispatcher's path, as seen at this moment."""
+    """The size of the next read. `limits`: those of the dispatcher's path, brought up to now by `seen`."""
     if dispatcher.permits <= 0:
         return ReadSize(0, 0)
     asked = Allowance(wanted_entries(dispatcher, settings), settings.max_read_bytes)
@@ -101,7 +101,7 @@ def next_read(dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings
 
 
 def charge(dispatched: Dispatched, dispatcher: Dispatcher, limits: Limits, settings: DispatchSettings, now_ns: int) -> Limits:
-    """The limits after what was sent, filtered entries included if they count; redelivered messages are charged like others."""
+    """The limits after a dispatch is charged, including filtered entries if the settings say so; redelivered messages are charged too."""
     if not is_throttled(dispatcher, settings):
         return limits
     messages = dispatched.entries if settings.count_batches else dispatched.messages
@@ -113,14 +113,14 @@ def charge(dispatched: Dispatched, dispatcher: Dispatcher, limits: Limits, setti
 
 
 def is_throttled(dispatcher: Dispatcher, settings: DispatchSettings) -> bool:
-    """Whether limits apply to a dispatcher; it is both asked and charged, or neither."""
+    """Whether limits apply to a dispatcher, for the check as for the charge."""
     return settings.throttle_active_cursors or not dispatcher.active
 
 
 def entries_for(bytes_: int, limit: int, ledgers: Sequence[ReadLedger], first_entry: int = 0) -> int:
-    """How many entries fit into `bytes_`, between 1 and `limit`, judged by the mean sizes of the ledgers from the read position on.
+    """Number of entries that fit into `bytes_`, between 1 and `limit`, by the mean entry sizes of the ledgers from the read position on.
 
-    `first_entry` is the position in the first of `ledgers`.
+    `first_entry`: the read position in the first of `ledgers`.
     """
     if bytes_ <= 0:
         return 1

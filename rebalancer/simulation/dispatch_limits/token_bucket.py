@@ -1,7 +1,7 @@
-"""The token bucket of dispatch limits, in whole tokens and whole nanoseconds.
+"""The token bucket of dispatch limits, in integer tokens and nanoseconds.
 
-Source of the rule: `AsyncTokenBucket` of Pulsar 4.2.4 (PIP-322 in its form since 4.0.3). Charging only notes a debt; tokens arrive when
-a dispatcher looks, at most once per resolution. The time of every look is an argument, what the bucket remembers is data.
+Source of the rule: `AsyncTokenBucket` of Pulsar 4.2.4 (PIP-322 in its form since 4.0.3). A charge only records a debt; tokens are added
+when a dispatcher checks the bucket, at most once per resolution. The time of each check is an argument; the state of the bucket is data.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from strategies.errors import ContractError
 from strategies.settings import Mode
 
 SECOND_NS = 1_000_000_000
-#: Where Java's waiting times end, after 292 years.
+#: Java's maximum waiting time, 292 years.
 _LONG_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class BucketRate:
-    """What a bucket gives: `tokens` per `period_ns`. It never saves up more than `burst` (default: one period's worth).
+    """The rate of a bucket: `tokens` per `period_ns`. The bucket holds at most `burst` (default: the tokens of one period).
 
-    `resolution_ns` is the shortest time between two deliveries; dispatch limiters use the period itself, so tokens arrive in one step.
-    In parity mode the time a delivery uses up is rounded down as in Java, so a little is used twice; in fixed mode it is rounded up.
+    `resolution_ns`: minimum time between two additions; dispatch limiters use the period itself, so tokens are added in one step.
+    The time that an addition consumes is rounded down in parity mode, as in Java, so part of it counts twice; in fixed mode, up.
     """
 
     tokens: int
@@ -32,16 +32,16 @@ class BucketRate:
 
     def __post_init__(self) -> None:
         if self.tokens < 1 or self.period_ns < 1 or self.resolution_ns < 0:
-            raise ContractError(f"a bucket needs at least 1 token per period of at least 1 ns, got {self}; leave limits of 0 out instead")
+            raise ContractError(f"a bucket needs at least 1 token per period of at least 1 ns, got {self}; leave out limits of 0")
 
     @property
     def capacity(self) -> int:
-        """The most tokens the bucket holds."""
+        """Maximum number of tokens in the bucket."""
         return self.tokens if self.burst is None else self.burst
 
     @property
     def token_ns(self) -> int:
-        """How long one token takes, rounded down."""
+        """Time per token, rounded down."""
         return self.period_ns // self.tokens
 
     @property
@@ -52,7 +52,7 @@ class BucketRate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What a bucket remembers: tokens when it was last filled, charges since then, and time too short for a token."""
+    """State of a bucket: tokens when it was last filled, charges since then, and leftover time that is too short for a token."""
 
     tokens: int
     pending: int
@@ -61,26 +61,26 @@ class Bucket:
 
     @property
     def balance(self) -> int:
-        """Tokens left; negative after more was charged than there was."""
+        """Tokens left; negative after charges above the balance."""
         return self.tokens - self.pending
 
 
 def full(rate: BucketRate, now_ns: int) -> Bucket:
-    """A new bucket: one period's worth of tokens, no debt."""
+    """A new bucket with the tokens of one period and no debt."""
     return Bucket(rate.tokens, 0, now_ns, 0)
 
 
 def charge(bucket: Bucket, tokens: int) -> Bucket:
-    """Notes that `tokens` were used. Nothing is ever refused."""
+    """The bucket after a charge. Accepts any number of tokens."""
     if tokens < 0:
-        raise ContractError(f"charges are never negative, got {tokens}")
+        raise ContractError(f"a charge must not be negative, got {tokens}")
     return replace(bucket, pending=bucket.pending + tokens)
 
 
 def fill(bucket: Bucket, rate: BucketRate, now_ns: int, charged: int = 0) -> Bucket:
-    """The bucket as a dispatcher that looks now sees it: with the tokens that have arrived, if the last delivery is long enough ago.
+    """The bucket as a dispatcher sees it at `now_ns`: with new tokens, if the last addition is at least one resolution ago.
 
-    `charged`: what this look takes at the same time.
+    `charged`: tokens that the same call charges.
     """
     if not _due(bucket, rate, now_ns):
         return charge(bucket, charged)
@@ -90,13 +90,13 @@ def fill(bucket: Bucket, rate: BucketRate, now_ns: int, charged: int = 0) -> Buc
     if new == 0:
         return charge(filled, charged)
     if new == bucket.pending and not charged:
-        return replace(filled, pending=0)  # Java leaves the balance as it is, even above a brim that has become lower
-    # Debt is paid before the brim counts: what arrived while the bucket was in debt is not lost at the brim.
+        return replace(filled, pending=0)  # Java keeps the balance, even above a capacity that was lowered
+    # Tokens pay the debt before the capacity applies: those added while the bucket was in debt are not lost.
     return replace(filled, tokens=min(bucket.tokens + new - bucket.pending, rate.capacity) - charged, pending=0)
 
 
 def throttling_ns(bucket: Bucket, rate: BucketRate, wanted: int | None = None) -> int:
-    """How long a filled bucket needs until its balance is `wanted` tokens (default: the rate's target); 0 when it is there."""
+    """Time until the balance of a filled bucket is `wanted` tokens (default: the rate's target); 0 if it already is."""
     missing = (rate.target if wanted is None else wanted) - bucket.balance
     return min(max(0, missing) * rate.period_ns // rate.tokens, _LONG_MAX)
 
@@ -107,8 +107,8 @@ def _time_used(tokens: int, rate: BucketRate) -> int:
 
 
 def _due(bucket: Bucket, rate: BucketRate, now_ns: int) -> bool:
-    """A slow bucket delivers as soon as the next token is whole; a fast one strictly after its resolution, as Java's `>` has it."""
+    """Whether tokens are due: in a slow bucket once a token is complete, in a fast one strictly after its resolution (Java's `>`)."""
     if rate.token_ns > rate.resolution_ns:
-        # Leftover time can be worth a token, because `token_ns` is rounded down or the rate went up: Java waits for a later look.
+        # Leftover time can be worth a token, because `token_ns` is rounded down or the rate was raised: Java waits for a later check.
         return now_ns - bucket.filled_ns >= max(1, rate.token_ns - bucket.remainder_ns)
     return now_ns - bucket.filled_ns > rate.resolution_ns

@@ -1,1 +1,1 @@
-"""What a run was worth: figures of a timeline, and how far it was from the best that was possible."""
+"""Figures that measure a run, and the bounds of what any algorithm can reach."""

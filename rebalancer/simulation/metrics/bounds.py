@@ -1,6 +1,6 @@
-"""The best that is possible: how much must move at least, and how even it can get with whole bundles.
+"""Bounds of any balancing: the least load that must move, and the lowest spread that whole bundles can reach.
 
-The bound holds for every algorithm, because it lets load be divided at will.
+The first bound holds for every algorithm, because it assumes that load is divisible.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _STEPS = 400
 
 
 def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) -> float:
-    """How much load must move so that usages lie within `spread` of each other.
+    """The load that must move so that all usages are within `spread` of each other.
 
-    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units of load. The band is put where the
-    larger of what is above it and what is missing below it is smallest.
+    `usage`: float64[n]; `capacity`: load per unit of usage of each broker, 1 unless given. In units of load. The band of
+    width `spread` is placed to minimise the larger of the excess above it and the deficit below it.
     """
     weights = np.ones(len(usage)) if capacity is None else capacity
     edges = np.concatenate([usage, usage - spread])
@@ -28,13 +28,13 @@ def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) 
 
 
 def least_to_move_for_ratio(traffic: Floats, ratio: float) -> float:
-    """How much traffic must move so that the largest is at most `ratio` times the smallest, in the unit of `traffic` (float64[n])."""
+    """The traffic that must move so that the largest is at most `ratio` times the smallest, in the unit of `traffic` (float64[n])."""
     edges, one = np.concatenate([traffic, traffic / ratio]), np.ones(len(traffic))
     return _least(edges, lambda low: _above(traffic - ratio * low, one), lambda low: _above(low - traffic, one))
 
 
 def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
-    """A spread of usages that whole bundles can reach (no proof that nothing better exists; small cases are checked exactly in tests).
+    """A spread of usages that whole bundles can reach. Not proven to be the lowest; tests check small cases exactly.
 
     `sizes`: float64[bundles] in units of load; `idle`: float64[brokers], usage without bundles; `capacity`: load per unit of usage.
     """
@@ -55,7 +55,7 @@ def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
 
 
 def largest_over_share(sizes: Floats, brokers: int) -> float:
-    """The largest bundle ÷ a broker's fair share of all; above 1 the answer is a split, not a move. NaN without load."""
+    """The largest bundle ÷ a broker's fair share of all; above 1 only a split helps. NaN without load."""
     return float(sizes.max()) / float(sizes.sum()) * brokers if len(sizes) and sizes.sum() > 0 else nan
 
 
@@ -68,7 +68,7 @@ def _above(figures: Floats, weights: Floats) -> float:
 
 
 def _least(edges: Floats, excess: Callable[[float], float], deficit: Callable[[float], float]) -> float:
-    """The smallest maximum of a falling and a rising function, both straight between edges."""
+    """The smallest maximum of a falling and a rising function, both linear between edges."""
     lows = np.unique(edges)
     first, last = 0, len(lows) - 1
     while last - first > 1:
@@ -97,7 +97,7 @@ def _largest_first(sizes: Floats, idle: Floats, capacity: Floats) -> tuple[Ints,
 
 
 def _best_step(sizes: Floats, owner: Ints, usage: Floats, capacity: Floats) -> list[tuple[int, int]] | None:
-    """The move or swap that brings two brokers closest to the mean, one of them the fullest or the emptiest; None when none helps."""
+    """The move or swap that brings two brokers closest to the mean, one of them the fullest or emptiest; None if none improves."""
     mean = float(usage.mean())
     enough = -1e-12 * max(1.0, float(((usage - mean) ** 2).sum()))
     best, found = enough, None

@@ -1,4 +1,4 @@
-"""What moves come to: how much traffic, which bundles again and again, how many in a short time."""
+"""Churn of a run: traffic moved, repeated moves of a bundle, moves per hour."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _HOUR_MS = 3_600_000
 
 
 def traffic_moved(moves: Sequence[Move]) -> float:
-    """Bytes/s in + out that changed brokers, all moves together; NaN when no move's traffic is known."""
+    """Sum of the bytes/s in + out that changed brokers; NaN if the traffic of no move is known."""
     known = [move.traffic for move in moves if not isnan(move.traffic)]
     return float(sum(known)) if known or not moves else nan
 
 
 def moved_twice(moves: Sequence[Move]) -> int:
-    """Bundles that moved more than once."""
+    """Number of bundles that moved more than once."""
     return sum(len(path) > 1 for path in _paths(moves))
 
 
 def back_and_forth(moves: Sequence[Move]) -> int:
-    """Moves that took a bundle back to the broker it had left in the move before."""
+    """Number of moves that returned a bundle to the broker that its previous move took it from."""
     pairs = (pair for path in _paths(moves) for pair in pairwise(path))
     return sum(two.destination is not None and two.destination == one.source for one, two in pairs)
 
 
 def most_in_an_hour(moves: Sequence[Move]) -> int:
-    """The most moves that fell within one hour."""
+    """Maximum number of moves within one hour."""
     times = np.array(sorted(move.ts for move in moves), dtype=np.int64)
     if not len(times):
         return 0

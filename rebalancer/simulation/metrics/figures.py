@@ -1,4 +1,4 @@
-"""Every figure of a run: how soon and how well it was balanced, what moved for it, and how good that was beside the best possible."""
+"""All figures of a run: time until balance and its quality, what was moved, and the distance to the bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rebalancer.simulation.metrics.prediction import prediction_error
 from rebalancer.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 
-#: Balanced means: within the target for this number of rounds in a row.
+#: A run is balanced after this number of consecutive rounds within the target.
 STEADY_ROUNDS = 5
 DAY_MS = 86_400_000.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """What only a model knows, and bounds need. In units of load: `sizes` float64[bundles]; the rest per broker of the timeline.
+    """True figures of the model, which bounds need. In units of load: `sizes` float64[bundles]; the others per broker of the timeline.
 
     `idle`: usage without bundles (fraction); `capacity`: load per unit of usage.
     """
@@ -34,9 +34,9 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What a run is measured by. `target`: spread (fraction) that counts as balanced; `onset`: round from which figures count.
+    """Parameters of the figures. `target`: spread (fraction) that counts as balanced; `onset`: first round that counts.
 
-    `limit`: usage (fraction) above which a broker is overloaded; `calm`: nothing lasting is ever wrong, so every unload is one too many.
+    `limit`: usage (fraction) above which a broker is overloaded; `calm`: load is never lastingly uneven, so every unload is a false one.
     """
 
     target: float = 0.10
@@ -47,14 +47,14 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """NaN: cannot be known; ∞: never happened. Spreads are in points, times in rounds after the onset unless they say otherwise.
+    """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
     message rate. `largest_bundle`: at the end, ÷ a broker's fair share. `moved_twice`: bundles moved more than once; `back_and_forth`:
-    moves back to the broker left before. `false_unloads_a_day`: while usages were within the target anyhow. `over_unloading`,
-    `over_placement`: points by which brokers that gave or took went past the mean, summed up. `overload_minutes`: Σ over brokers of
-    (load − limit)⁺ × time; `overload_ratio`: ÷ an oracle's that evens all out in one round. `client_cost`: topics × seconds without a
-    broker. `prediction_error`: distance of forecast and seen usage, in points.
+    moves back to the broker left before. `false_unloads_a_day`: at usages within the target. `over_unloading`,
+    `over_placement`: sum of points by which sources or destinations went past the mean. `overload_minutes`: Σ over brokers of
+    (load − limit)⁺ × time; `overload_ratio`: ÷ that of an oracle that balances everything in one round. `client_cost`: topics × seconds
+    without a broker. `prediction_error`: difference between predicted and measured usage, in points.
     """
 
     rounds_to_detect: float
@@ -96,12 +96,12 @@ class Figures:
     share_with_reason: float
 
     def known(self) -> dict[str, float | None]:
-        """By name; None for what cannot be known or never happened."""
+        """Figures by name; None for unknown ones and for what never happened."""
         return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> Figures:
-    """All figures of a run; without `truth` those that need it are NaN."""
+    """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset]
@@ -156,7 +156,7 @@ def _first(hits: npt.NDArray[np.bool_]) -> float:
 
 
 def _balanced(good: npt.NDArray[np.bool_], onset: int) -> float:
-    """Rounds from the onset until the first of enough good ones in a row; ∞ when there are none."""
+    """Rounds from the onset to the first of enough consecutive good rounds; ∞ if there are none."""
     run = 0
     for round_, fine in enumerate(good[onset:].tolist()):
         run = run + 1 if fine else 0
@@ -171,7 +171,7 @@ def _attainable(timeline: Timeline, truth: Truth) -> float:
 
 
 def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) -> float:
-    """Bytes/s that had to move from the usages at the onset to the spread reached."""
+    """Least bytes/s that must move to get from the usages at the onset to the spread reached."""
     usage, traffic = timeline.lasting[onset], timeline.msg_throughput[onset]
     there = np.isfinite(usage) & np.isfinite(traffic)
     if not there.any() or not isfinite(reached):
@@ -184,14 +184,14 @@ def _least(timeline: Timeline, onset: int, reached: float, truth: Truth | None) 
 
 
 def _tail(spread: Floats) -> float:
-    """What a chart shows at its end: the mean of the last rounds."""
+    """The mean of the last rounds."""
     last = spread[-STEADY_ROUNDS:]
     known = last[np.isfinite(last)]
     return float(known.mean()) if len(known) else nan
 
 
 def _mean_of_last(figures: Floats) -> Floats:
-    """float64[brokers], of those that were there in the last round."""
+    """float64[brokers], means of the brokers that are present in the last round."""
     last = figures[-STEADY_ROUNDS:]
     known = np.isfinite(last)
     with np.errstate(invalid="ignore"):

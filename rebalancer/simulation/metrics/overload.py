@@ -1,4 +1,4 @@
-"""How long and how far brokers were overloaded, alone and against the best that was possible."""
+"""Duration and degree of overload of brokers, absolute and relative to an oracle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def overload_minutes(timeline: Timeline, onset: int, limit: float) -> float:
 
 
 def overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
-    """Against an oracle that has everything even from the second round on; ∞ where that one had no overload at all."""
+    """Overload relative to an oracle that is balanced from the second round on; ∞ if the oracle has no overload."""
     area, usage = overload_minutes(timeline, onset, limit), timeline.lasting[onset:]
     first = float(np.maximum(np.nan_to_num(usage[0]) - limit, 0.0).sum())
     count = np.isfinite(usage).sum(axis=1)

@@ -1,4 +1,4 @@
-"""How far forecasts were from what was seen afterwards."""
+"""Difference between the predicted usage of brokers and the measured one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from math import isfinite, nan
 
 from rebalancer.simulation.timeline import Move, Timeline
 
-#: The first figures after a move are wrong for one statistics period.
+#: For one statistics period after a move, figures mix the time before and after it.
 SEEN_AFTER = 2
 
 
 def prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
-    """Mean distance in points; a round's last forecast for a broker counts, unless the broker was touched again before it could be seen."""
+    """Mean difference in points. Counts a round's last prediction per broker, unless the broker changed again before the measurement."""
     column = {broker: number for number, broker in enumerate(timeline.brokers)}
     touched: dict[str, set[int]] = {}
     forecast: dict[tuple[int, str], float] = {}

@@ -1,1 +1,1 @@
-"""Scenarios as text files: what a file may contain (`schema`), and where files are found (`catalog`)."""
+"""Scenarios as TOML files: their format (`schema`) and where they are read from (`catalog`)."""

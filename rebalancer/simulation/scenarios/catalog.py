@@ -1,4 +1,4 @@
-"""Where scenario files are found and how they are read: those that come with the project by name, others by path."""
+"""Finds and reads scenario files: those of the project by name, others by path."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rebalancer.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
 FOLDER = Path(__file__).parent
-#: Keys that a scenario takes from its parameters as a whole, or gives itself.
+#: Keys that a scenario either takes from its parameters file or defines itself, as a whole.
 _SHARED = ("machines", "noise", "placed_at_lookup")
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A scenario, its name, and the story its file begins with."""
+    """A scenario, its name, and the comment at the start of its file."""
 
     name: str
     story: str
@@ -31,20 +31,20 @@ class Named:
 
 
 def names() -> tuple[str, ...]:
-    """The scenarios that come with the project, published cards first, in the order of their numbers."""
+    """The scenarios of the project: published cards first, ordered by number."""
     found = [path.stem for path in FOLDER.glob("*.toml")]
     return tuple(sorted(found, key=_in_order))
 
 
 def published() -> tuple[str, ...]:
-    """Those that repeat a published experiment."""
+    """The scenarios that repeat a published experiment."""
     return tuple(name for name in names() if load(name).scenario.card is not None)
 
 
 def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
-    """The scenario called `name`, or in the file of that path; `changes` are top-level keys that replace the file's.
+    """The scenario with this name or path. `changes`: top-level keys that replace the file's.
 
-    Raises SettingsError with all complaints, each naming the place.
+    Raises SettingsError with all errors, each with its place.
     """
     path = FOLDER / f"{name}.toml" if "/" not in name and not name.endswith(".toml") else Path(name)
     if not path.is_file():
@@ -54,16 +54,16 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
     scenario = _scenario(path, tree)
     late = [one.minute for one in scenario.happenings if one.minute >= scenario.minutes]
     if late and "minutes" not in (changes or {}):
-        raise SettingsError([f"{path}: happenings: minute {late[0]:g} never comes, the scenario ends at minute {scenario.minutes}"])
+        raise SettingsError([f"{path}: happenings: minute {late[0]:g} is not before the scenario's end, minute {scenario.minutes}"])
     return Named(path.stem, _story(text), scenario)
 
 
 def _nowhere(name: str, path: Path) -> str:
     if path.parent != FOLDER:
-        return f"{name}: there is no such file; write one as docs/SIMULATION.md shows, or name a scenario of rebalancer simulate --list"
+        return f"{name}: no such file; write one (see docs/SIMULATION.md), or name a scenario of rebalancer simulate --list"
     close = get_close_matches(name, names(), n=1)
     return f"{name}: no such scenario" + (
-        f"; did you mean {close[0]}?" if close else "; rebalancer simulate --list shows those that come with the project"
+        f"; did you mean {close[0]}?" if close else "; rebalancer simulate --list shows the scenarios of the project"
     )
 
 
@@ -77,18 +77,18 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SettingsError([f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})"]) from error
+        raise SettingsError([f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"]) from error
 
 
 def _tree(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError([f"{path}: is not TOML: {error}"]) from error
+        raise SettingsError([f"{path}: not valid TOML: {error}"]) from error
 
 
 def _story(text: str) -> str:
-    """The comment lines a file begins with."""
+    """The comment lines at the start of a file."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -109,7 +109,7 @@ def _scenario(path: Path, tree: dict[str, Any]) -> Scenario:
 
 
 def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str, Any]:
-    """What scenarios share wins nowhere and loses nowhere: a scenario that gives it too is refused."""
+    """The scenario with its shared parameters. A key that both define is an error, so neither overrides the other."""
     source = next(
         (
             folder / f"{shared}.toml"
@@ -119,14 +119,14 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
         None,
     )
     if source is None:
-        raise SettingsError([f"{path}: parameters: there is no {shared}.toml in {path.parent / 'parameters'}"])
+        raise SettingsError([f"{path}: parameters: no {shared}.toml in {path.parent / 'parameters'}"])
     try:
         parameters = Parameters.model_validate(_tree(source, _text(source)))
     except ValidationError as error:
         raise SettingsError(_complaints(source, error, Parameters)) from error
     twice = [key for key in _SHARED if key in tree]
     if twice:
-        raise SettingsError([f"{path}: {key}: comes from parameters = {shared!r}; leave out one of the two" for key in twice])
+        raise SettingsError([f"{path}: {key}: also set by parameters = {shared!r}; leave out one of the two" for key in twice])
     flows = tree.get("traffic")
     if isinstance(flows, list):
         tree = tree | {

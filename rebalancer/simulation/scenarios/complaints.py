@@ -1,4 +1,4 @@
-"""What is wrong with a scenario file: one sentence per mistake, which begins with its place in the file."""
+"""Errors of a scenario file as sentences, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS = {
     "less_than": ("lt", "must be less than"),
     "less_than_equal": ("le", "must be at most"),
 }
-_NAME = "may hold letters, digits, '.', '_' and '-' only"
+_NAME = "may contain letters, digits, '.', '_' and '-' only"
 _NAMESPACE = "must be tenant/namespace, each of letters, digits, '.', '_', '-', ':' and '='"
 _PLAIN = {
     "missing": "is missing",
@@ -36,12 +36,12 @@ _PLAIN = {
 
 
 def complaints(error: ValidationError, form: type[BaseModel]) -> list[str]:
-    """All of them, in the order of the form. What only follows from another mistake is left out."""
+    """All errors, in the order of the schema, without those that only follow from another one."""
     details = error.errors(include_url=False)
     wrong = [_place(one["loc"]) for one in details]
     found: dict[str, list[str]] = {}
     for one, place in zip(details, wrong, strict=True):
-        # An empty list is one that lost its wrong entries; of a choice between forms the first is the usual one.
+        # A list is reported as empty when all its entries were invalid; of alternative types, the first is the usual one.
         consequence = one["type"] == "too_short" and any(len(other) > len(place) and other[: len(place)] == place for other in wrong)
         if not consequence and (_written(place) not in found or one["type"] == "value_error"):
             found.setdefault(_written(place), []).extend(_sentence(one, form).split("\n"))
@@ -49,7 +49,7 @@ def complaints(error: ValidationError, form: type[BaseModel]) -> list[str]:
 
 
 def _place(loc: Place) -> Place:
-    """Without the alternatives that pydantic has tried."""
+    """The place without the names of the alternatives that pydantic tried."""
     tried, tags = ("constrained-", "tuple[", "function-"), ("float", "int", "steps", "on-off", "daily", "trace")
     return tuple(part for part in loc if isinstance(part, int) or (part not in tags and not part.startswith(tried)))
 
@@ -90,7 +90,7 @@ def _shown(value: Any) -> str:
 
 
 def _meant(loc: Place, form: type[BaseModel]) -> str:
-    """What was perhaps meant, and else what there is."""
+    """Suggests a similar key, otherwise lists the known keys."""
     known = sorted(_keys(loc[:-1], form))
     close = get_close_matches(str(loc[-1]), known, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""What may stand in a scenario file: machines, brokers, traffic, how it begins, what happens, what was published about it."""
+"""The format of scenario files: machines, brokers, traffic, initial state, happenings, and published results."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Minute = Annotated[float, Field(ge=0)]
 Whole = Annotated[int, Field(ge=1)]
-#: Either a figure, or two of which one in between is drawn for every seed.
+#: A figure, or two bounds between which one is drawn per seed.
 Drawn = Positive | tuple[Positive, Positive]
 DrawnWhole = Whole | tuple[Whole, Whole]
-#: What a scenario shows about a strategy, as published ratings name it.
+#: The property of a strategy that a scenario measures, named as in the published ratings.
 Property = Literal["heterogeneity", "stability", "over-placement", "over-unloading"]
 
 
 class StrictModel(BaseModel):
-    """Unknown keys, NaN and values out of bounds are errors."""
+    """A table in which unknown keys, NaN and values out of bounds are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Machine(StrictModel):
-    """Capacity of a machine and what traffic costs on it. CPU in percent of the whole machine (idle) and of one core (limit, costs)."""
+    """Capacity of a machine and the cost of traffic on it. CPU in percent of the whole machine (idle) and of one core (limit, costs)."""
 
     cores: Positive = 16
     cpu_idle: Annotated[float, Field(ge=0, lt=100)] = 5
@@ -46,7 +46,7 @@ class Machine(StrictModel):
 
 
 class Rate(StrictModel):
-    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
+    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: in addition to the topic's publish rate."""
 
     messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
@@ -61,7 +61,7 @@ class Rate(StrictModel):
 
 
 class BrokerDispatch(StrictModel):
-    """What broker.conf limits: all that a broker sends, and what each topic or each subscription gets that has no limit of its own."""
+    """Limits of broker.conf: of all that a broker sends, and the default of each topic and each subscription."""
 
     broker: Rate | None = None
     topic: Rate | None = None
@@ -72,19 +72,19 @@ class BrokerDispatch(StrictModel):
         for name in ("broker", "topic", "subscription"):
             rate: Rate | None = getattr(self, name)
             if rate is not None and (rate.period_s != 1 or rate.relative):
-                raise ValueError(f"{name}: limits of a broker count per second and are never relative; only traffic.dispatch says so")
+                raise ValueError(f"{name}: limits of a broker are per second and never relative; only those of traffic.dispatch may be")
         return self
 
 
 class TopicDispatch(StrictModel):
-    """What topic policies limit: each partition, and each of its subscriptions. They count before the broker's."""
+    """Limits of topic policies: of each partition, and of each of its subscriptions. They override the broker's."""
 
     topic: Rate | None = None
     subscription: Rate | None = None
 
 
 class Brokers(StrictModel):
-    """Brokers of one kind, by name or by number. `joins`: the minute at which they appear.
+    """Brokers of one kind, by name or by number. `joins`: the minute at which they join.
 
     `dispatch`: limits on what they send out; `dispatch_mib = 100` is short for `dispatch = { broker = { mib = 100 } }`.
     """
@@ -99,21 +99,21 @@ class Brokers(StrictModel):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if bool(self.names) == bool(self.count):
-            raise ValueError("name the brokers (names = [...]) or say how many there are (count = ...), one of the two")
+            raise ValueError("give the brokers' names (names = [...]) or their number (count = ...), one of the two")
         if self.dispatch_mib is not None and self.dispatch.broker is not None:
             raise ValueError("dispatch_mib and dispatch.broker limit the same; leave out one of the two")
         return self
 
 
 class Steps(StrictModel):
-    """Factors that hold from a minute on; 1 before the first."""
+    """Factors, each with the minute from which it applies; 1 before the first."""
 
     kind: Literal["steps"]
     at: Annotated[tuple[tuple[Minute, NotNegative], ...], Field(min_length=1)]
 
 
 class OnOff(StrictModel):
-    """`on_s` at full rate, `off_s` at none; where it begins is drawn unless given."""
+    """`on_s` at full rate, `off_s` at none; the phase is drawn unless given."""
 
     kind: Literal["on-off"]
     on_s: Positive
@@ -123,7 +123,7 @@ class OnOff(StrictModel):
 
 
 class Daily(StrictModel):
-    """A wave of one day: 1 ± amplitude, highest at the peak hour; every seed shifts it by up to `shift_h` hours either way."""
+    """A wave of one day: 1 ± amplitude, highest at the peak hour; each seed shifts it by up to ± `shift_h` hours."""
 
     kind: Literal["daily"]
     amplitude: Fraction
@@ -132,10 +132,11 @@ class Daily(StrictModel):
 
 
 class Trace(StrictModel):
-    """Recorded factors, one after the other, from the beginning again when they are over.
+    """Recorded factors in sequence, repeated from the start after the last.
 
-    With `file`, which is beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
-    columns the one that its first line (`# seconds,NAME,…`) gives the name `column`, or the last one. `rebalancer trace` writes such files.
+    With `file`, a path relative to the scenario, they are read from there: one figure per line in any unit, scaled to a mean of 1. If the
+    file has several columns: the one that its first line (`# seconds,NAME,…`) calls `column`, by default the last. `rebalancer trace`
+    writes such files.
     """
 
     kind: Literal["trace"]
@@ -149,7 +150,7 @@ Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
 class Namespace(StrictModel):
-    """A namespace, its share of all bundles, and the dispatch limits of its policies. Every entry of `traffic` belongs to one."""
+    """A namespace, its share of all bundles, and the dispatch limits of its policies. Each entry of `traffic` belongs to one."""
 
     name: Annotated[str, Field(pattern=r"^[-=:.\w]+(/[-=:.\w]+){1,2}$")]
     share: Positive = 1
@@ -157,9 +158,9 @@ class Namespace(StrictModel):
 
 
 class Traffic(StrictModel):
-    """Topics that are alike. Partitions fall on bundles of their namespace by chance, or on each of these alike (`even`).
+    """Topics of one kind. Their partitions are spread over the bundles of their namespace at random, or evenly (`even`).
 
-    `fan_out`: how often every message is read; a subscription each, the last one in part. `dispatch`: limits of the topic policies.
+    `fan_out`: number of times each message is read, by one subscription each, the last one in part. `dispatch`: limits of topic policies.
     """
 
     name: str
@@ -169,7 +170,7 @@ class Traffic(StrictModel):
     fan_out: NotNegative = 1
     partitions: DrawnWhole = 32
     even: bool = False
-    #: How many times what the smallest partition carries the largest does.
+    #: Ratio of the largest partition's traffic to the smallest one's.
     skew: Annotated[float, Field(ge=1)] = 1
     wave: Wave | None = None
     consumers: Wave | None = None
@@ -177,21 +178,21 @@ class Traffic(StrictModel):
 
 
 class Noise(StrictModel):
-    """How far measured figures are from the truth (standard deviations). `wander` lasts about `wander_minutes`, `traffic` one sample."""
+    """Standard deviations of measured figures from the true ones. `wander` lasts about `wander_minutes`, `traffic` one sample."""
 
     traffic: Annotated[float, Field(ge=0, le=0.3)] = 0
     wander: Annotated[float, Field(ge=0, le=0.3)] = 0
     wander_minutes: Positive = 60
     cpu_points: NotNegative = 0
     cpu_wander_points: NotNegative = 0
-    #: Brokers of one kind differ for good in what traffic costs them.
+    #: Lasting difference between brokers of one kind in the cost of traffic.
     cpu_bias: Annotated[float, Field(ge=0, le=0.3)] = 0
     spikes_a_day: NotNegative = 0
     spike_points: NotNegative = 0
 
 
 class Start(StrictModel):
-    """Who serves what at first: every bundle anywhere (`random`), equally many (`even`), or shares of traffic or usage as given."""
+    """Initial owners: a random broker per bundle (`random`), the same number per broker (`even`), or given shares of traffic or usage."""
 
     deal: Literal["random", "even", "traffic", "usage"] = "even"
     shares: tuple[NotNegative, ...] = ()
@@ -199,12 +200,12 @@ class Start(StrictModel):
     @model_validator(mode="after")
     def _shares(self) -> Self:
         if (self.deal in ("traffic", "usage")) != bool(self.shares):
-            raise ValueError('shares = [...] belong to deal = "traffic" and deal = "usage", one for every broker, and to no other')
+            raise ValueError('shares = [...] is allowed with deal = "traffic" and deal = "usage" only, one figure per broker')
         return self
 
 
 class Happening(StrictModel):
-    """Something that happens at a minute. `points`, `minutes`: foreign load on brokers (`load`)."""
+    """An event at a given minute. `points`, `minutes`: foreign load on brokers (`load`)."""
 
     minute: Minute
     kind: Literal["leave", "kill", "join", "load"]
@@ -214,7 +215,7 @@ class Happening(StrictModel):
 
 
 class Strategy(StrictModel):
-    """Who decides, unless the command line names others."""
+    """The default strategy; the command line may name others."""
 
     name: str = DEFAULT
     mode: Literal["fixed", "parity"] = "fixed"
@@ -222,7 +223,7 @@ class Strategy(StrictModel):
 
 
 class Published(StrictModel):
-    """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether parameters were chosen with it."""
+    """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether parameters were fitted to it."""
 
     figure: str
     value: float
@@ -233,7 +234,7 @@ class Published(StrictModel):
 
 
 class Parameters(StrictModel):
-    """What several scenarios share, in a file of `parameters/`: machines, message sizes, noise, settings of the rebalancer."""
+    """Parameters that several scenarios share, in a file of `parameters/`: machines, message sizes, noise, settings of the rebalancer."""
 
     machines: dict[str, Machine] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -252,32 +253,32 @@ class Scenario(StrictModel):
     machines: dict[str, Machine] = Field(default_factory=dict)
     noise: Noise = Noise()
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
-    #: Which share all bundles in the order of the file.
+    #: Namespaces divide all bundles among themselves, in the order of the file.
     namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (Namespace(name="public/simulated"),)
     traffic: Annotated[tuple[Traffic, ...], Field(min_length=1)]
     start: Start = Start()
     happenings: tuple[Happening, ...] = ()
-    #: Pulsar's leader sees what brokers wrote when enough had changed (`written`); our collector asks them (`asked`). `auto`: the first
-    #: in parity mode, the second in fixed mode.
+    #: Pulsar's leader reads reports that brokers write after enough change (`written`); our collector requests them (`asked`). `auto`:
+    #: `written` in parity mode, `asked` in fixed mode.
     reports: Literal["auto", "asked", "written"] = "auto"
-    #: In parity mode bundles are unloaded without a destination and placed when clients look them up, where they were before among
-    #: others: Pulsar before 2.10.6, 2.11.3, 3.0.1 (#20822).
+    #: In parity mode, bundles are unloaded without a destination, and the leader places them when clients look them up, possibly on
+    #: their source: Pulsar before 2.10.6, 2.11.3, 3.0.1 (#20822).
     placed_at_lookup: bool = False
     strategy: Strategy = Strategy()
     settings: dict[str, Any] = Field(default_factory=dict)
-    #: How many times faster than usual consumers read while there is a backlog.
+    #: Factor by which consumers read faster than usual while there is a backlog.
     catch_up: Annotated[float, Field(ge=1)] = 2
-    #: Which of Pulsar's limiters counts where dispatch is limited (dispatchRateLimiterFactoryClassName).
+    #: Pulsar's implementation of dispatch limits (dispatchRateLimiterFactoryClassName).
     dispatch_limiter: Literal["token_bucket", "classic"] = "token_bucket"
     #: Spread of usage, in points, that counts as balanced.
     target_points: Positive = 10
-    #: From which minute on figures count.
+    #: First minute that counts in the figures.
     from_minute: Minute = 0
-    #: Nothing lasting is wrong: every unload is one too many.
+    #: Load is never lastingly uneven: every unload is a false one.
     calm: bool = False
-    #: Isolation policies, anti-affinity groups and the like, as collectors tell them. Bundles begin where isolation allows.
+    #: Isolation policies, anti-affinity groups and the like, as collectors publish them. Initial owners respect isolation.
     policies: dict[str, Any] = Field(default_factory=dict)
-    #: Which properties strategies are rated by here.
+    #: Properties that this scenario rates.
     rates: tuple[Property, ...] = ()
     card: str | None = None
     published: tuple[Published, ...] = ()
@@ -285,12 +286,12 @@ class Scenario(StrictModel):
 
     @property
     def broker_names(self) -> tuple[str, ...]:
-        """All brokers in the order of the file."""
+        """Names of all brokers in the order of the file."""
         return tuple(name for group in self.names_of_groups for name in group)
 
     @property
     def names_of_groups(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each entry of `brokers`; those that are only counted are numbered through."""
+        """The names of each entry of `brokers`; brokers without names are numbered across entries."""
         groups, count = list[tuple[str, ...]](), 0
         for group in self.brokers:
             names = group.names or tuple(f"broker-{count + number + 1}" for number in range(group.count))
@@ -300,17 +301,17 @@ class Scenario(StrictModel):
 
     @property
     def places(self) -> dict[str, range]:
-        """Namespace → its bundles by number, one namespace after the other."""
+        """Namespace → range of its bundle numbers."""
         sums = [0.0, *accumulate(namespace.share for namespace in self.namespaces)]
         edges = [*(int(self.bundles * part / sums[-1]) for part in sums[:-1]), self.bundles]
         return {namespace.name: range(*pair) for namespace, pair in zip(self.namespaces, pairwise(edges), strict=True)}
 
     def namespace_of(self, traffic: Traffic) -> str:
-        """Where these topics are: where they say, or in the only namespace there is."""
+        """The namespace of these topics: the stated one, otherwise the only one."""
         return traffic.namespace or self.namespaces[0].name
 
     def allowed_at_first(self, namespace: str) -> tuple[str, ...]:
-        """The brokers of minute 0 on which the isolation policies let a namespace begin."""
+        """The brokers of minute 0 on which the isolation policies allow a namespace."""
         groups = zip(self.brokers, self.names_of_groups, strict=True)
         there = [name for group, names in groups if not group.joins for name in names]
         return remaining(there, isolated(read_policies(json.dumps(self.policies)), namespace, there))
@@ -321,21 +322,21 @@ class Scenario(StrictModel):
         complaints = [*policies, *self._about_namespaces(), *self._about_brokers(), *self._about_start()]
         homeless = [] if complaints else [namespace for namespace in self.places if not self.allowed_at_first(namespace)]
         if homeless:
-            complaints.append(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name one that is there")
+            complaints.append(f"policies: at minute 0 no broker may serve {', '.join(homeless)}; let a policy name a present broker")
         if complaints:
             raise ValueError("\n".join(complaints))
         return self
 
     def _about_namespaces(self) -> Iterator[str]:
-        """Every flow is in a namespace that has bundles."""
+        """Checks that every flow is in a namespace with bundles."""
         places = self.places
         if len(places) != len(self.namespaces):
-            yield "two namespaces have the same name"
+            yield "namespaces: two have the same name"
         for number, flow in enumerate(self.traffic, 1):
             if flow.namespace is None and len(places) > 1:
-                yield f"traffic[{number}]: say in which namespace: {', '.join(places)}"
+                yield f"traffic[{number}]: namespace is missing, one of {', '.join(places)}"
             elif self.namespace_of(flow) not in places:
-                yield f"traffic[{number}]: no namespace {flow.namespace!r}; there are {', '.join(places)}"
+                yield f"traffic[{number}]: no namespace {flow.namespace!r}; known: {', '.join(places)}"
         for namespace, rows in places.items():
             if not rows:
                 yield f"namespaces: {self.bundles} bundles leave none for {namespace}; raise bundles or its share"
@@ -345,10 +346,10 @@ class Scenario(StrictModel):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"brokers: two have the name {name}"
         for machine in dict.fromkeys(group.machine for group in self.brokers if group.machine not in self.machines):
-            yield f"brokers: no machine {machine!r}; there are {', '.join(sorted(self.machines)) or 'none'}"
+            yield f"brokers: no machine {machine!r}; known: {', '.join(sorted(self.machines)) or 'none'}"
         unknown = sorted({name for happening in self.happenings for name in happening.brokers} - set(names))
         if unknown:
-            yield f"happenings: no broker {', '.join(unknown)}; there are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+            yield f"happenings: no broker {', '.join(unknown)}; known: {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
 
     def _about_start(self) -> Iterator[str]:
         machines = [
@@ -360,10 +361,10 @@ class Scenario(StrictModel):
         elif shares and len(shares) != len(machines):
             yield f"start.shares: {len(shares)} figures for {len(machines)} brokers"
         elif shares and not any(shares):
-            yield "start.shares: one at least must be more than 0"
+            yield "start.shares: at least one must be more than 0"
         elif self.start.deal == "usage":
             known = [(share, machine) for share, machine in zip(shares, machines, strict=True) if machine is not None]
             if any(machine.cpu_per_kmsg + machine.cpu_per_mib == 0 for _, machine in known):
                 yield 'start: deal = "usage" needs traffic that costs CPU; give each machine cpu_per_kmsg or cpu_per_mib'
             elif known and all(share <= machine.cpu_idle for share, machine in known):
-                yield "start.shares: usage in percent, of one broker at least above the cpu_idle of its machine"
+                yield "start.shares: usage in percent; at least one must be above the cpu_idle of its broker's machine"

@@ -1,8 +1,8 @@
 """AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and sheds a part of the difference.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. What it remembers: in how many samples each broker was in a pair that is too far apart, and where the bundles of the
-last round were sent. The rule to the letter is in `parity`.
+docs/decisions. Memory: the number of samples in which each broker was in a pair that is too far apart, and the destinations of the last
+round's bundles. `parity` is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strategies.usage import usages_by_name, weighted_usage
 
 @dataclass(frozen=True)
 class AvgShedder:
-    """Pairs brokers from both ends of the score list and moves part of the traffic difference of those that were apart for long."""
+    """Pairs brokers from both ends of the score list and moves a part of the traffic difference of pairs that stay far apart."""
 
     settings: AvgSettings
     weights: Weights
@@ -49,8 +49,8 @@ class AvgShedder:
         """One round; the pair furthest apart first. The order of brokers and bundles in the view does not matter."""
         ranking, skips = self._ranked(view)
         high, low = hit_counts(memory)
-        near, apart = self._told_apart(ranking)
-        # Where nothing is counted yet, pairs that are near have nothing to lose.
+        near, apart = self._near_and_apart(ranking)
+        # Without any counted hits, near pairs have no counts to reset.
         for pair in [*(map(ranking.pair, near) if high or low else ()), *apart]:
             self._count(pair, high, low, alone=len(ranking.differences) == 1)
         skips += close_together(ranking, near, self.settings)
@@ -70,7 +70,7 @@ class AvgShedder:
         return Shedding(tuple(decisions), (*gathered(skips), *together), with_hit_counts(kept, high, low))
 
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
-        """Brokers by score and name; those that cannot be judged are left out."""
+        """Brokers by score and name, without those that have no valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
         scores = usages * 100
         finite, ready = np.isfinite(scores), np.array([not broker.settling for broker in brokers], dtype=bool)
@@ -80,8 +80,8 @@ class AvgShedder:
         order = judged[np.argsort(scores[judged], kind="stable")]
         return Ranking([brokers[index] for index in order.tolist()], scores[order]), [*unusable(lost), *settling(waiting)]
 
-    def _told_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
-        """Positions of the pairs that are near, and those that are not."""
+    def _near_and_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
+        """Positions of the pairs that are near each other, and the pairs that are far apart."""
         is_near = ranking.differences < self.settings.low_threshold
         if len(ranking.brokers) % 2:
             is_near[-1] = True
@@ -91,7 +91,7 @@ class AvgShedder:
         return pair.under is pair.over or pair.difference < self.settings.low_threshold
 
     def _count(self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool) -> None:
-        """Hits count samples: a broker whose figures are those of the last round adds none, and two such brokers show nothing new."""
+        """Counts the hits of a pair. A hit is a new sample, so a broker with the figures of the last round adds none."""
         brokers = (pair.under, pair.over)
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
             return

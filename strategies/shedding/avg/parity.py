@@ -1,7 +1,7 @@
 """AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan keyed by a bundle's averages.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. What it remembers: hit counts per broker (kept for brokers
-that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. Memory: hit counts per broker (kept for brokers that are gone,
+as in Java), the plan, and the size of the score table. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from strategies.shedding.reason_texts import gathered
 from strategies.usage import weighted_usage, weighted_usages
 
 _SCORES = "avg-scores"
-#: Java never removes a planned destination. Nothing in a round reads an old one, so the oldest make room at last.
+#: Maximum size of the plan. Java never removes a planned destination. No round reads an old one, so the oldest entries are dropped.
 _PLANNED_AT_MOST = 100_000
 
 
 def plan_key(short: Floats, long: Floats, short_samples: int, long_samples: int, topics: int) -> str:
-    """What stands for a bundle in the plan: the value of its averages, so equal bundles share one entry (`BundleData.equals`)."""
+    """The key of a bundle in the plan: the value of its averages, so equal bundles share one entry (`BundleData.equals`)."""
     averages = np.concatenate([short, long])
     averages = np.where(np.isnan(averages), np.nan, averages).astype("<f8")
     counts = np.array([short_samples, long_samples, topics], dtype="<i8")
@@ -49,7 +49,7 @@ def plan_key(short: Floats, long: Floats, short_samples: int, long_samples: int,
 
 @dataclass
 class _Counters:
-    """Java's two hit maps while a round works on them."""
+    """Java's two hit maps during a round."""
 
     high: dict[str, int]
     low: dict[str, int]
@@ -68,7 +68,7 @@ class _Counters:
                 self.high.pop(broker, None)
 
     def look_up(self, pair: BrokerPair) -> Hits:
-        """Java's look-ups leave a zero behind, and the ones after a positive answer are not made."""
+        """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a positive result are skipped."""
         under, over = pair.under.broker, pair.over.broker
         high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
         low = max(self.low.setdefault(under, 0), self.low.setdefault(over, 0))
@@ -87,7 +87,7 @@ class ParityAvgShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; every decision goes to where the plan, keyed by value, sends its bundle afterwards."""
+        """One round; each decision's destination is the one in the final plan, which is keyed by value."""
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
         high, low = hit_counts(memory)
         counters = _Counters(high, low)
@@ -103,14 +103,14 @@ class ParityAvgShedder:
         return Shedding(decisions, (*gathered([*skips, *more]), *together), remembered)
 
     def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
-        """Brokers by score, equal ones in the order of the score map, which was filled walking the broker map; and that map's size."""
+        """Brokers by score, and the size of the score map. Equal brokers are in the order of that map, filled in the broker map's order."""
         order, size = copied_order([broker.broker for broker in view.brokers], table_size)
         scores = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
         by_score = np.argsort(double_keys(scores), kind="stable")
         return Ranking([view.brokers[index] for index in order[by_score].tolist()], scores[by_score]), size
 
     def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[BrokerPair], list[int]]:
-        """Pairs that are too far apart, and positions of those that are not; counts the hits."""
+        """Counts hits; returns pairs that are too far apart, and the positions of the other pairs."""
         is_near = ranking.differences < self.settings.low_threshold
         near = np.flatnonzero(is_near).tolist()
         if counters.high or counters.low:
@@ -139,7 +139,7 @@ class ParityAvgShedder:
         return _as_executed(picks, planned), planned, skips
 
     def _relieve(self, pair: BrokerPair, hits: Hits, ties: JavaTies) -> tuple[list[tuple[Decision, str]], list[Skip]]:
-        """Bundles that leave, each with its key in the plan. A broker's sole bundle leaves too: Java only warns."""
+        """Bundles that leave, each with its key in the plan. A broker's only bundle may leave too, as Java only logs a warning."""
         need = need_of(pair, self.settings)
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]

@@ -1,4 +1,4 @@
-"""What both forms of AvgShedder share: its settings, its pairs, how much a pair should move, and the sentences that explain it.
+"""The common parts of both forms of AvgShedder: settings, pairs of brokers, the amount that a pair moves, and the texts of reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4.
 """
@@ -46,11 +46,11 @@ class AvgSettings:
     ] = 0.2
     min_msg_rate: Annotated[
         float,
-        Setting("A smaller message rate to move is not worth it", "msg/s", "minUnloadMessage", ge=0, le=1e15),
+        Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=1e15),
     ] = 1000.0
     min_throughput: Annotated[
         float,
-        Setting("A smaller throughput to move is not worth it", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
+        Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=1e18),
     ] = 1_048_576.0
 
 
@@ -70,7 +70,7 @@ class BrokerPair:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Brokers by score, the lowest first, paired from both ends; pair 0 is the furthest apart, an odd one out is its own partner."""
+    """Brokers by score, lowest first, paired from both ends. Pair 0 is the furthest apart; a single middle broker is paired with itself."""
 
     brokers: Sequence[BrokerLoad]
     scores: Floats
@@ -83,7 +83,7 @@ class Ranking:
             return self.scores[::-1][:half] - self.scores[:half]
 
     def pair(self, position: int) -> BrokerPair:
-        """The pair that is so many from the outermost one."""
+        """The pair at this position; 0 is the outermost pair."""
         opposite = len(self.brokers) - 1 - position
         return BrokerPair(self.brokers[position], self.brokers[opposite], float(self.scores[position]), float(self.scores[opposite]))
 
@@ -95,7 +95,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How often the brokers of a pair were hit; the larger count of the two decides."""
+    """Hit counts of a pair: of each threshold, the larger count of the two brokers."""
 
     high: int
     low: int
@@ -104,13 +104,13 @@ class Hits:
         return self.high >= settings.hit_count_high or self.low >= settings.hit_count_low
 
     def code(self, settings: AvgSettings) -> str:
-        """Which of the two counts was reached."""
+        """Reason code of the count that was reached."""
         return "far-apart" if self.high >= settings.hit_count_high else "apart-for-long"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How much should move from one broker of a pair to the other, and in which unit; `share` of the difference."""
+    """Amount to move from one broker of a pair to the other, and its unit; `share`: its part of the difference."""
 
     metric: Metric
     amount: float
@@ -126,7 +126,7 @@ class Need:
 
     @property
     def all(self) -> str:
-        """What is to move, and why no more."""
+        """The amount to move, and the setting that limits it."""
         return f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} of the difference)"
 
 
@@ -169,7 +169,7 @@ def transfer(bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Ne
 
 
 def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings) -> list[Skip]:
-    """Brokers whose pair is near enough; an odd one out is its own partner. `near`: positions of their pairs."""
+    """Skips of brokers in near pairs; a single middle broker is paired with itself. `near`: positions of these pairs."""
     names = list(dict.fromkeys(ranking.names(near)))
     limit = f"less than {setting('shedding.avg.low_threshold', settings.low_threshold)} points apart"
     return broker_skips(
@@ -182,13 +182,13 @@ def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings)
 
 
 def waiting_for_hits(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> Skip:
-    """Far apart, but not yet for long enough."""
+    """Skip of a pair that is far apart, but not yet in enough samples."""
     evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
     return Skip("broker", _both(pair), "waiting-for-hits", _waiting(pair, hits, settings), None, evidence)
 
 
 def many_waiting(waiting: Sequence[tuple[BrokerPair, Hits]], settings: AvgSettings) -> list[Skip]:
-    """What `gathered` makes of the skips of more than `SPELLED_OUT` pairs, without writing them; nothing for fewer."""
+    """The result of `gathered` for more than `SPELLED_OUT` pairs, without creating their skips; empty for fewer."""
     if len(waiting) <= SPELLED_OUT:
         return []
     names = tuple(dict.fromkeys(broker.broker for pair, _ in waiting for broker in (pair.over, pair.under)))
@@ -197,26 +197,26 @@ def many_waiting(waiting: Sequence[tuple[BrokerPair, Hits]], settings: AvgSettin
 
 
 def too_little_traffic(pair: BrokerPair, settings: AvgSettings) -> Skip:
-    """The traffic of the two does not differ enough to even their usage out with it."""
+    """Skip of a pair whose difference in traffic is too small to balance their usage."""
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     text = (
         f"{apart(pair)}, but {setting('shedding.avg.max_unload', settings.max_unload)} of the difference of "
         f"{msgs(over.msg_rate - under.msg_rate)} and {mib(over.msg_throughput - under.msg_throughput)} is not more than "
         f"{setting('shedding.avg.min_msg_rate', settings.min_msg_rate)} msg/s or "
-        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, which are worth moving"
+        f"{setting('shedding.avg.min_throughput', settings.min_throughput)} bytes/s, the least that is worth moving"
     )
     return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
 
 
 def nothing_fits(pair: BrokerPair, need: Need) -> Skip:
-    """The pair is due, but there is no bundle of the right size."""
+    """Skip of a pair that is due but has no bundle of the right size."""
     text = f"{apart(pair)}, but none of its bundles that may move is within the {need.all}"
     return Skip("broker", _both(pair), "nothing-fits", text, None, {"to_move": need.amount})
 
 
 def sole_bundle(pair: BrokerPair) -> Skip:
-    """The pair is due, but moving the only bundle moves the whole load along."""
-    return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle to part with")
+    """Skip of a pair that is due but whose only bundle carries the broker's whole load."""
+    return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle")
 
 
 def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
@@ -229,7 +229,7 @@ def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
 
 def _near(pair: BrokerPair, limit: str) -> str:
     if pair.under is pair.over:
-        return f"it is in the middle at {pair.over_score:.1f} %, with nobody left to compare it with"
+        return f"it is in the middle at {pair.over_score:.1f} %, with no broker left to compare it with"
     return f"{apart(pair)}: {limit}"
 
 

@@ -1,7 +1,7 @@
 """OverloadShedder with its known defects repaired: overloaded brokers shed their heaviest bundles while another can take them.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It remembers nothing. The rule to the letter is in `parity`.
+docs/decisions. It has no memory. `parity` is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OverloadShedder:
         return Shedding(tuple(decisions), gathered(skips), memory)
 
     def _judge(self, view: ClusterView) -> tuple[list[tuple[float, BrokerLoad]], list[Skip]]:
-        """Usage and broker, fullest first, of those that can be judged now."""
+        """Usage and broker, fullest first, of the brokers with valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
         lost, waiting, judged = list[str](), list[str](), list[tuple[float, BrokerLoad]]()
         for broker, usage in zip(brokers, usages.tolist(), strict=True):

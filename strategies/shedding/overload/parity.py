@@ -1,7 +1,7 @@
 """OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle whatever it carries.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. What it remembers: the size of the result multimap's
-table. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. Memory: the size of the result multimap's table. The
+repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ParityOverloadShedder:
 
 
 def _in_map_order(positions: list[int], view: ClusterView) -> list[int]:
-    """The walk over all brokers, of which only some matter; it is made only when two do."""
+    """These positions in the order of Java's map of all brokers, computed only for two or more."""
     if len(positions) < 2:
         return positions
     wanted = frozenset(positions)

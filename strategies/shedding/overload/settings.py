@@ -1,4 +1,4 @@
-"""What both forms of OverloadShedder share: its settings and the sentences that explain it.
+"""The common parts of both forms of OverloadShedder: settings and texts of reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4.
 """
@@ -22,20 +22,20 @@ class OverloadSettings:
 
     threshold_percent: Annotated[
         float,
-        Setting("From this usage on a broker is overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
+        Setting("Usage at which a broker counts as overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
     ] = 85.0
     pulsar_version: Imitated = "4.2"
 
 
 def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> SheddingReason:
-    """The broker is at or above the bar."""
+    """Reason of a broker at or above the threshold."""
     why = f"is at {points(usage)}, and {settings.threshold_percent:g} % counts as overloaded"
     evidence: Evidence = {"usage": usage, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
     return SheddingReason("overloaded", why, minimum, evidence)
 
 
 def not_overloaded(brokers: Sequence[str], usages: Sequence[float], settings: OverloadSettings) -> list[Skip]:
-    """Brokers below the bar."""
+    """Skips of brokers below the threshold."""
     bar = f"{setting('shedding.overload.threshold_percent', settings.threshold_percent)} %, which counts as overloaded"
     return broker_skips(
         "not-overloaded",
@@ -47,6 +47,6 @@ def not_overloaded(brokers: Sequence[str], usages: Sequence[float], settings: Ov
 
 
 def nothing_to_shed(broker: str, usage: float, minimum: float) -> Skip:
-    """Hot without traffic: moving bundles would not cool it."""
+    """Skip of an overloaded broker without traffic, which moving bundles would not relieve."""
     text = f"it is overloaded at {points(usage)}, but reports {mib(minimum)} to shed: its load does not come from its bundles"
     return Skip("broker", (broker,), "too-little-traffic", text, None, {"usage": usage, "to_shed": minimum})

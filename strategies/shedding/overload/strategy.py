@@ -18,7 +18,7 @@ def highest_usage(record: Round) -> float:
 
 
 def quiet(settings: OverloadSettings) -> QuietScreen:
-    """No broker is overloaded; nothing is remembered."""
+    """Finds rounds in which no broker is overloaded; the strategy has no memory."""
 
     def screen(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
         hot = ~(usages < settings.threshold_percent / 100).all(axis=1)

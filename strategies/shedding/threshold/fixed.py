@@ -1,7 +1,7 @@
-"""ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage let their heaviest bundles go.
+"""ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage shed their heaviest bundles.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `parity`.
+docs/decisions. Memory: the EWMA of every broker's usage. `parity` is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ThresholdShedder:
         return Shedding(tuple(decisions), gathered(skips), memory)
 
     def _judge(self, view: ClusterView, memory: Memory) -> tuple[_Judged, list[Skip]]:
-        """Averages advance by one step per new sample; figures that give no finite usage are left out of everything."""
+        """Advances the averages by one step per new sample; leaves out brokers whose figures give no finite usage."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
         standings, lost, weight = [], [], self.settings.history
         for broker, usage in zip(brokers, usages.tolist(), strict=True):
@@ -103,7 +103,7 @@ class ThresholdShedder:
         return _Judged(tuple(standings), _mean([s.ewma for s in standings]), _mean([s.usage for s in standings])), unusable(lost)
 
     def _sources(self, judged: _Judged) -> tuple[list[_Averaged], list[Skip]]:
-        """Brokers above the bar, worst first, and why the others are not among them."""
+        """Brokers above the threshold, worst first, and skips of the others."""
         threshold = self.settings.threshold_percent / 100
         bar, usage_bar = judged.mean + threshold, judged.mean_usage + threshold
         waiting, below, fallen, sources = [], [], [], []
@@ -131,7 +131,7 @@ class ThresholdShedder:
         return relieve(source.load, Room(source.usage, judged.lowest), reason, view, taken)
 
     def _lower_pass(self, judged: _Judged, view: ClusterView) -> tuple[list[Decision], list[Skip]]:
-        """The fullest broker gives when another one is far below the mean, in both measures, and nothing is under way."""
+        """Relieves the fullest broker when another one is far below the mean, by average and newest usage, and no move is under way."""
         if any(standing.load.settling for standing in judged.standings):
             return [], [waiting_for_moves(view.cluster)]
         threshold = self.settings.threshold_percent / 100
@@ -149,10 +149,10 @@ class ThresholdShedder:
 
 
 def _excess(standing: _Averaged, judged: _Judged) -> float:
-    """How far a broker is above the mean, by the smaller of its two measures: the average lags behind what already left."""
+    """How far a broker is above the mean, by the smaller of average and newest usage, because the average lags behind moves."""
     return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Exact sum first, so that the order of brokers cannot show."""
+    """Mean from an exact sum, so that the order of brokers does not change it."""
     return fsum(values) / len(values) if values else 0.0

@@ -1,7 +1,7 @@
 """ThresholdShedder exactly as Pulsar 4.2.4 runs it: order of sums, ties, and what NaN does to it.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. What it remembers: every broker's EWMA, and the size
-of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. Memory: every broker's EWMA, and the size of the result
+multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESULT = "threshold-result"
 
 @dataclass(frozen=True)
 class _Judged:
-    """Brokers in map order, their EWMAs, the mean of these, and the memory that holds them."""
+    """Brokers in map order, their EWMAs, the mean of these, and the memory with them."""
 
     brokers: tuple[BrokerLoad, ...]
     ewmas: tuple[float, ...]
@@ -58,7 +58,7 @@ class ParityThresholdShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""
         order = concurrent_hash_map_order([broker.broker for broker in view.brokers])
-        # Read in the view's order, in which figures are in memory, and not in that of the map.
+        # Read in the view's order, in which the figures are in memory, not in the map's order.
         usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order].tolist()
         brokers = tuple(view.brokers[index] for index in order.tolist())
         judged = self._advance(brokers, usages, memory)

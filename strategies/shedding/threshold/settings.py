@@ -1,4 +1,4 @@
-"""What both forms of ThresholdShedder share: its settings and the sentences that explain it.
+"""The common parts of both forms of ThresholdShedder: settings and texts of reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4.
 """
@@ -45,7 +45,7 @@ class ThresholdSettings:
     min_throughput_mib: Annotated[
         float,
         Setting(
-            "Below this much traffic to move, a broker is left alone",
+            "Minimum throughput that a broker sheds; a broker with less to shed is left alone",
             "MiB/s",
             "loadBalancerBundleUnloadMinThroughputThreshold",
             ge=0,
@@ -62,14 +62,14 @@ class ThresholdSettings:
 
 
 def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
-    """The broker is at or above the bar."""
+    """Reason of a broker at or above the threshold."""
     why = f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} points above that is the limit"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
     return SheddingReason("above-average", why, minimum, evidence)
 
 
 def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
-    """The broker is the fullest while another one is far below the mean."""
+    """Reason of the fullest broker while another one is far below the mean."""
     below = f"a broker is more than {settings.threshold_percent:g} points below the mean {points(mean)}"
     why = f"is the fullest with an average of {points(ewma)} while {below}"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
@@ -77,7 +77,7 @@ def lower_boundary(ewma: float, mean: float, minimum: float, settings: Threshold
 
 
 def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float, settings: ThresholdSettings) -> list[Skip]:
-    """Brokers that are near enough to the mean."""
+    """Skips of brokers below the threshold."""
     bar = f"the cluster's mean {points(mean)} + {_percent(settings)} points"
     evidence: Evidence = {"mean": mean, "threshold_percent": settings.threshold_percent}
     return broker_skips(
@@ -90,7 +90,7 @@ def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float,
 
 
 def too_little_traffic(broker: str, minimum: float, settings: ThresholdSettings) -> Skip:
-    """What would have to go is not worth an interruption."""
+    """Skip of a broker with so little to shed that it is not worth an interruption."""
     text = (
         f"{mib(minimum)} would have to go, less than {setting('shedding.threshold.min_throughput_mib', settings.min_throughput_mib)} MiB/s"
     )
@@ -98,27 +98,27 @@ def too_little_traffic(broker: str, minimum: float, settings: ThresholdSettings)
 
 
 def no_load(cluster: str) -> Skip:
-    """Nothing to compare."""
+    """Skip of a cluster without load."""
     return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")
 
 
 def none_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
-    """The lower boundary has nobody to help."""
+    """Skip of the lower boundary: no broker is below it."""
     text = f"no broker averages more than {_percent(settings)} points below the mean {points(mean)} while another could give"
     return Skip("cluster", (cluster,), "nobody-below", text, None, {"mean": mean})
 
 
 def already_fell(broker: str, ewma: float, usage: float, mean_usage: float, settings: ThresholdSettings) -> Skip:
-    """The average is over the limit, the newest usage is not."""
+    """Skip of a broker whose average is over the limit but whose newest usage is not."""
     text = (
         f"its average {points(ewma)} is over the limit, but its newest usage {points(usage)} is not "
-        f"{_percent(settings)} points above the newest mean {points(mean_usage)}: what was too much has gone already"
+        f"{_percent(settings)} points above the newest mean {points(mean_usage)}: the excess has already left"
     )
     return Skip("broker", (broker,), "already-fell", text, None, {"ewma": ewma, "usage": usage, "mean_usage": mean_usage})
 
 
 def waiting_for_moves(cluster: str) -> Skip:
-    """The lower boundary is looked at when nothing is under way."""
+    """Skip of the lower boundary, which is checked only when no move is under way."""
     text = "the lower boundary waits until a sample of every broker shows the moves that are under way"
     return Skip("cluster", (cluster,), "waiting-for-moves", text)
 

@@ -23,7 +23,7 @@ def above_mean(record: Round) -> float:
 
 
 def quiet(settings: ThresholdSettings) -> QuietScreen | None:
-    """No broker is far above the mean, neither by its average nor by its newest usage; averages advance."""
+    """Finds rounds in which no broker is far above the mean, neither by its average nor by its newest usage; advances the averages."""
     if settings.lower_boundary:
         return None
 

@@ -1,7 +1,7 @@
-"""TransferShedder's round with its known defects repaired: brokers that cannot be judged are left out, the others go on.
+"""TransferShedder's round with its known defects repaired: it leaves out brokers without valid figures and balances the others.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder` of Pulsar 4.2.4; what is repaired, and
-why, is in docs/decisions. What it remembers: how many rounds in a row the condition held. The rule to the letter is in `parity`.
+why, is in docs/decisions. Memory: the number of rounds in a row in which the condition held. `parity` is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strategies.usage import usages_by_name, weighted_usage
 
 @dataclass(frozen=True)
 class TransferShedder:
-    """Moves bundles from the fullest broker to the emptiest, and back in exchange, when usage is spread too far for enough rounds."""
+    """Moves bundles from the fullest to the emptiest broker, or swaps bundles, when usage is too uneven for enough rounds."""
 
     settings: TransferSettings
     weights: Weights
@@ -51,14 +51,14 @@ def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLo
 
 
 def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:
-    """Only a new sample advances it."""
+    """The average, advanced by new samples only."""
     if old is None or not isfinite(old):
         return value
     return weight * old + (1 - weight) * value if fresh else old
 
 
 def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
-    """One round, after `hits` rounds in which the condition held. Without a fresh figure the condition is not counted again."""
+    """Judges one round, after `hits` rounds in which the condition held. Without a fresh figure, the condition is not counted again."""
     left_out = {name: why for name in sorted(stores.brokers) if (why := _unjudged(name, stores, settings)) is not None}
     names = [name for name in sorted(stores.brokers) if name not in left_out]
     over = frozenset(name for name in names if name in stores.unloaded_at_ms)
@@ -77,7 +77,7 @@ def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, fresh:
 
 
 def _statistics(usages: Sequence[float]) -> Statistics:
-    """Without the difference of two large numbers that Java takes the root of."""
+    """Mean and deviation, computed without Java's difference of two large numbers, which loses digits."""
     found = statistics(usages)
     return replace(found, std=sqrt(sum((usage - found.average) * (usage - found.average) for usage in usages) / len(usages)))
 

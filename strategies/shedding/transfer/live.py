@@ -1,8 +1,8 @@
-"""What both forms of TransferShedder do in a round: stores are made from the brokers' reports, the verdict becomes decisions and skips.
+"""Runs a round of both forms of TransferShedder: builds stores from the brokers' reports, turns the verdict into decisions and skips.
 
-A report of the extensible load manager carries the broker's own averages, as Pulsar uses them; for others usage and throughput are
-averaged here, per round and not every five seconds. A broker cools down from the round that decided that it gives.
-The top list of a broker is the one its own report would hold (`topk`), made only for brokers that the walk reaches.
+A report of the extensible load manager carries the broker's own averages, as Pulsar uses them. For other reports, usage and throughput are
+averaged here, per round and not every five seconds. A broker cools down from the round that decides that it sheds.
+The top list of a broker is the one that its own report would hold (`topk`), built only for brokers that the algorithm reaches.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policie
 _WHY_NOTHING = {
     "CoolDown": (
         "cooling-down",
-        "a broker gave bundles less than shedding.transfer.delay_s ago, and until that shows in figures no broker gives",
+        "a broker shed bundles less than shedding.transfer.delay_s ago; no broker sheds until figures show the effect",
     ),
     "NoBundles": ("too-few-bundles", "the fullest brokers have no bundle that may move and is small enough; splitting bundles would help"),
     "NoLoadData": ("no-bundle-figures", "the fullest brokers report no bundles that may move"),
 }
 
 
-#: Brokers that take part with their usages (fraction), and why the others do not.
+#: Returns the brokers that take part with their usages (fraction), and skips of the others.
 TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
 
 
-#: The verdict of one round by stores, settings, the number of rounds in a row in which the condition held, and `fresh`.
+#: Returns the verdict of one round. Arguments: stores, settings, number of rounds in a row in which the condition held, `fresh`.
 Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
 
 
 @dataclass(frozen=True)
 class TransferRound:
-    """A round of either mode: `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge` are the mode's.
+    """A round of either mode; the mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`.
 
-    `limits_clock`: a broker whose clock is ahead did not make its averages later than it reported them.
+    `limits_clock`: the time of a broker's averages is at most the time of its report, which matters if its clock is ahead.
     """
 
     settings: TransferSettings
@@ -65,7 +65,7 @@ class TransferRound:
     limits_clock: bool
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """Decisions, what is left alone and what to remember."""
+        """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
         tops = _Tops(judged, view, self.settings, self.mode)
@@ -80,7 +80,7 @@ class TransferRound:
         return Shedding(decisions, (*skips, *self._left_alone(view, judged, verdict, tops)), memory)
 
     def _may_move(self, view: ClusterView) -> Callable[[str, str, str], bool]:
-        """Whether bundle, source and destination may be put together."""
+        """Returns a function: whether a bundle may move from a source to a destination."""
         if view.takers is None:
             return lambda bundle, source, destination: not view.is_excluded(bundle)
         takers, has_rules = cache(view.takers), cache(lambda namespace: has_policies(namespace, view.policies))
@@ -92,7 +92,7 @@ class TransferRound:
         return may_move
 
     def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, tuple[float, float]]:
-        """Usage and throughput: the broker's own averages where its report has them, else our EWMA."""
+        """Broker → averages of usage and throughput: the broker's own ones if its report has them, else an EWMA."""
         averages, weight = {}, self.settings.history
         for broker, usage in usages:
             figures, kept = broker.figures, memory.brokers.get(broker.broker, NO_MEMORY)
@@ -129,9 +129,9 @@ class TransferRound:
         old = [broker for broker in verdict.left_out if broker not in cooling]
         delay = f"{setting('shedding.transfer.delay_s', self.settings.delay_s)} s"
         ttl = f"{setting('shedding.transfer.ttl_s', self.settings.ttl_s)} s"
-        gave, too_old = f"it gave bundles, and no figures are of {delay} later yet", f"its load data are older than {ttl}"
+        gave, too_old = f"it shed bundles, and its figures are not yet {delay} newer", f"its load data are older than {ttl}"
         return [
-            *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers gave bundles less than {delay} ago"),
+            *broker_skips("cooling-down", cooling, lambda _: gave, lambda: f"{len(cooling):,} brokers shed bundles less than {delay} ago"),
             *broker_skips("outdated", old, lambda _: too_old, lambda: f"the load data of {len(old):,} brokers are older than {ttl}"),
         ]
 
@@ -177,7 +177,7 @@ class TransferRound:
 
 
 class _Tops(Mapping[str, Sequence[OfferedBundle]]):
-    """Top lists by broker, each made when it is read first."""
+    """Top lists by broker, each built on first access."""
 
     def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
         self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
@@ -223,7 +223,7 @@ def _decision(move: TransferMove, stores: Stores, verdict: TransferVerdict) -> D
 
 
 def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> Iterator[Decision]:
-    """What comes back makes room for the bundle that is named after it."""
+    """Marks swaps: a bundle that comes back makes room for the bundle after it."""
     back: list[Decision] = []
     for move, decision in zip(moves, decisions, strict=True):
         if move.swapped:
@@ -236,7 +236,7 @@ def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> 
 
 
 def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
-    """Mean and standard deviation in words and figures; in `parity` mode the second may be no number (decision record 0046)."""
+    """Mean and standard deviation as text and figures; in `parity` mode the deviation may be NaN (decision record 0046)."""
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)
     text = f"with a standard deviation of {points(std)}" if known else "and rounding leaves no standard deviation"

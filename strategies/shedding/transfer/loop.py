@@ -1,4 +1,4 @@
-"""The heart of TransferShedder in both modes: is the cluster uneven, and which bundles change places between its two ends.
+"""The main loop of TransferShedder in both modes: whether the cluster is uneven, and which bundles its two ends exchange.
 
 Source of the rule: `TransferShedder.findBundlesForUnloading` of Pulsar 4.2.4.
 """
@@ -26,11 +26,11 @@ _SWAP_WORTH_IT = 0.75
 
 @dataclass(frozen=True, slots=True)
 class LoopRules:
-    """Where the walk of the modes and of Pulsar's versions differs; in fixed mode every one holds.
+    """Differences of the loop between modes and Pulsar's versions; in fixed mode all are true.
 
-    `compares_throughput`: a broker is also underloaded by its throughput. `judges_without_usage`: of a fullest broker without usage the
-    throughputs decide how much is enough. `counts_swaps`: what a swap brings back is accounted for. `checks_swaps`: a bundle that comes
-    back passes the checks of one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own bundles stay.
+    `compares_throughput`: a low throughput also makes a broker underloaded. `judges_without_usage`: if the fullest broker has no usage,
+    throughputs decide how much is enough. `counts_swaps`: the throughput that a swap brings back is counted. `checks_swaps`: a bundle that
+    comes back passes the same checks as one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own bundles stay.
     `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles without traffic stay.
     """
 
@@ -45,7 +45,7 @@ class LoopRules:
 
 @dataclass
 class Loop:
-    """The walk from both ends of `ranked` (brokers by usage, emptiest first) inwards."""
+    """The loop over `ranked` (brokers by usage, emptiest first), from both ends inwards."""
 
     stores: Stores
     settings: TransferSettings
@@ -60,7 +60,7 @@ class Loop:
         self._lowest, self._highest, self._gave = 0, len(self.ranked) - 1, 0
 
     def reason(self) -> TransferReason | None:
-        """Why the two ends should exchange something now, or None when the cluster is even enough."""
+        """Why the two ends should exchange bundles now; None when the cluster is even enough."""
         if self.statistics.std > self.settings.target_std:
             return "Overloaded"
         if self._is_underloaded():
@@ -68,7 +68,7 @@ class Loop:
         return "Overloaded" if self._is_overloaded() else None
 
     def run(self) -> None:
-        """Pairs both ends until the cluster is even enough or enough brokers gave."""
+        """Pairs both ends until the cluster is even enough or the maximum number of brokers has shed."""
         while self._gave < self.settings.max_brokers and self._lowest < self._highest:
             reason = self.reason()
             if reason is None:
@@ -78,7 +78,7 @@ class Loop:
             self._exchange(fullest, emptiest, reason)
 
     def skipped(self) -> TransferReason | None:
-        """Why nothing moves after all."""
+        """Why no bundle moves; None when some do."""
         if self.moves:
             return None
         return "NoLoadData" if self.without_data else "NoBundles" if self.too_few_bundles else "HitCount"
@@ -116,7 +116,7 @@ class Loop:
 
 
 class Exchange:
-    """One pair of brokers. `marked`: bytes/s that leave the fuller one, `gained`: what swaps bring back to it."""
+    """One pair of brokers. `marked`: bytes/s that leave the fuller one; `gained`: bytes/s that swaps bring back to it."""
 
     def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: TransferReason) -> None:
         self._loop, self._fullest, self._emptiest, self._reason = loop, fullest, emptiest, reason
@@ -126,7 +126,7 @@ class Exchange:
         self._back: Iterator[OfferedBundle] | None = None
 
     def run(self, bundles: Sequence[OfferedBundle]) -> None:
-        """Lightest first, until the next one would be too much and no swap makes room for it; one always stays."""
+        """Picks bundles, lightest first, until the next one is too heavy and no swap makes room for it; one bundle always stays."""
         remaining = len(bundles)
         enough = self._enough()
         for top in bundles:
@@ -146,7 +146,7 @@ class Exchange:
             remaining -= 1
 
     def _enough(self) -> float:
-        """Throughput whose move makes both brokers equally full, if usage follows traffic."""
+        """Throughput that, when moved, makes both brokers equally full, if usage follows traffic."""
         difference = (self.most.usage - self.least.usage) / 2
         if self._loop.rules.judges_without_usage and not self.most.usage > 0:
             return (self.most.throughput - self.least.throughput) / 2
@@ -162,7 +162,7 @@ class Exchange:
             self.gained += sum((swap.throughput for swap in swaps), 0.0)
 
     def _swap(self, top: OfferedBundle) -> list[OfferedBundle] | None:
-        """Bundles of the emptier broker that may come back in exchange, or None where no exchange helps."""
+        """Bundles of the emptier broker that may come back in exchange; None if no exchange helps."""
         if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
             return None
         if self._back is None:

@@ -1,7 +1,7 @@
-"""TransferShedder's round exactly as Pulsar 4.2.4 runs it: one broker without data or that gave a short while ago stops all of them.
+"""TransferShedder's round exactly as Pulsar 4.2.4 runs it: one broker without data, or that shed recently, stops the whole round.
 
-Source of the rule: `TransferShedder.LoadStats` and `findBundlesForUnloading`. What it remembers: how many rounds in a row the condition
-held. Outdated brokers and those that are gone stay among the candidates. The repaired rule is in `fixed`.
+Source of the rule: `TransferShedder.LoadStats` and `findBundlesForUnloading`. Memory: the number of rounds in a row in which the condition
+held. Outdated brokers and brokers that are gone stay among the candidates. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strategies.usage import weighted_usage, weighted_usages
 
 @dataclass(frozen=True)
 class ParityTransferShedder:
-    """The rule to the letter, on averages that are made per round where reports carry none."""
+    """The rule exactly as in Java, with averages per round where reports carry none."""
 
     settings: TransferSettings
     weights: Weights
@@ -44,12 +44,12 @@ def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLo
 
 
 def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:
-    """Every round advances it."""
+    """The average, advanced by every round."""
     return value if old is None else weight * old + (1 - weight) * value
 
 
 def loop_rules(settings: TransferSettings) -> LoopRules:
-    """What the walk does in the version that is imitated."""
+    """The rules of the loop in the imitated version of Pulsar."""
     since_3_3 = not before(settings.pulsar_version, "3.3")
     return LoopRules(
         compares_throughput=since_3_3,
@@ -63,7 +63,7 @@ def loop_rules(settings: TransferSettings) -> LoopRules:
 
 
 def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
-    """One round, after `hits` rounds in a row in which the condition held. `fresh` does not matter to Java."""
+    """Judges one round, after `hits` rounds in a row in which the condition held. `fresh` is ignored, as in Java."""
     names = list(stores.brokers)
     walk = [names[index] for index in concurrent_hash_map_order(names).tolist()]
     found, skipped, over = _measure(walk, stores, settings)
@@ -83,7 +83,7 @@ def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: 
 
 
 def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, TransferReason | None, frozenset[str]]:
-    """Statistics of the usable entries, or why there are none; and the brokers whose unloading is long enough ago."""
+    """Statistics of the usable entries, or why there are none; and the brokers that shed long enough ago."""
     usages: list[float] = []
     over: set[str] = set()
     outdated = False

@@ -1,4 +1,4 @@
-"""TransferShedder's settings, what it looks at, and what it answers: shared by the rule to the letter, the repaired one and the live round.
+"""TransferShedder's settings, input and verdict: shared by the parity rule, the repaired rule and the live round.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder` of Pulsar 4.2.4.
 """
@@ -26,12 +26,12 @@ class TransferSettings:
 
     target_std: Annotated[
         float,
-        Setting("Up to this standard deviation of usage nothing moves", "fraction", "loadBalancerBrokerLoadTargetStd", ge=0, le=100),
+        Setting("Standard deviation of usage up to which no bundle moves", "fraction", "loadBalancerBrokerLoadTargetStd", ge=0, le=100),
     ] = 0.25
     hit_count: Annotated[
         int,
         Setting(
-            "It must be uneven in more rounds in a row",
+            "Usage must be uneven in more than this number of rounds in a row",
             "rounds",
             "loadBalancerSheddingConditionHitCountThreshold",
             ge=0,
@@ -42,19 +42,20 @@ class TransferSettings:
         bool, Setting("Name the destination, and swap bundles; otherwise bundles are only unloaded", "", "loadBalancerTransferEnabled")
     ] = True
     max_brokers: Annotated[
-        int, Setting("So many brokers give in one round at most", "", "loadBalancerMaxNumberOfBrokerSheddingPerCycle", ge=0, le=10_000)
+        int,
+        Setting("Maximum number of brokers that shed in one round", "", "loadBalancerMaxNumberOfBrokerSheddingPerCycle", ge=0, le=10_000),
     ] = 3
     delay_s: Annotated[
-        float, Setting("How long a broker that gave is left in peace", "s", "loadBalanceSheddingDelayInSeconds", ge=0, le=86_400)
+        float, Setting("How long a broker that shed bundles does not shed again", "s", "loadBalanceSheddingDelayInSeconds", ge=0, le=86_400)
     ] = 180.0
     ttl_s: Annotated[
-        float, Setting("Load data older than this are not used", "s", "loadBalancerBrokerLoadDataTTLInSeconds", ge=1, le=86_400)
+        float, Setting("Load data older than this is not used", "s", "loadBalancerBrokerLoadDataTTLInSeconds", ge=1, le=86_400)
     ] = 1800.0
     overload_percent: Annotated[
         float,
         Setting("Above this usage a broker may be overloaded", "percent", "loadBalancerBrokerOverloadedThresholdPercentage", ge=0, le=100),
     ] = 85.0
-    #: No setting: a round leaves out what `limits.excluded_namespaces` names before this rule sees it; Java's class does it itself.
+    #: Not a setting: a round applies `limits.excluded_namespaces` before this rule runs; Java's class does it itself.
     excluded_namespaces: str = ""
     with_policies: Annotated[
         bool,
@@ -65,18 +66,20 @@ class TransferSettings:
     ] = False
     top_bundles: Annotated[
         int,
-        Setting("Bundles of a broker that are looked at", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=1, le=100_000),
+        Setting(
+            "Number of a broker's heaviest bundles that may move", "", "loadBalancerMaxNumberOfBundlesInBundleLoadReport", ge=1, le=100_000
+        ),
     ] = 10
     history: Annotated[
         float, Setting("Weight of the past in a broker's averaged usage", "fraction", "loadBalancerHistoryResourcePercentage", ge=0, le=1)
     ] = 0.9
     debug: Annotated[
-        bool, Setting("`parity` only: Pulsar accounts for what a swap brings back in debug mode alone", "", "loadBalancerDebugModeEnabled")
+        bool, Setting("`parity` only: count what a swap brings back, as Pulsar does in debug mode only", "", "loadBalancerDebugModeEnabled")
     ] = False
     pulsar_version: Imitated = "4.2"
 
     def is_excluded(self, bundle: str) -> bool:
-        """Whether the bundle's namespace is one of those that stay; Pulsar has none whose name it would not accept."""
+        """Whether the bundle's namespace is excluded; names that Pulsar does not accept as a namespace exclude nothing."""
         namespace = bundle.rpartition("/")[0]
         names = {name.strip() for name in self.excluded_namespaces.split(",")} if self.excluded_namespaces else ()
         return namespace in names and _NAMESPACE.fullmatch(namespace) is not None
@@ -103,7 +106,7 @@ class OfferedBundle:
 def transferable(
     settings: TransferSettings, has_policies: Callable[[str], bool], candidates: Callable[[str], Collection[str]]
 ) -> Callable[[str, str, str], bool]:
-    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that all filters let through."""
+    """`Stores.may_move` by policies. `candidates(bundle)`: the available brokers that pass all filters."""
 
     def may_move(bundle: str, source: str, destination: str) -> bool:
         if not settings.with_policies and has_policies(bundle):
@@ -117,16 +120,16 @@ def transferable(
 
 
 def anywhere(bundle: str, source: str, destination: str) -> bool:
-    """No policies: every bundle may go everywhere."""
+    """`Stores.may_move` without policies: every bundle may move to every broker."""
     return True
 
 
 @dataclass(frozen=True)
 class Stores:
-    """What one round looks at. `brokers` in the order of the walk; `top`: lightest first.
+    """Input of one round. `brokers`: in the order of the loop; `top`: lightest first.
 
-    `cooling`: bundles that moved a short while ago; `unloaded_at_ms`: brokers that gave, and when; `may_move(bundle, source, destination)`:
-    whether policies and filters allow it.
+    `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed; `may_move(bundle, source, destination)`: whether
+    policies and filters allow the move.
     """
 
     now_ms: int
@@ -140,7 +143,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class TransferMove:
-    """A bundle that leaves; without a destination where transfers are off. `swapped`: it makes room on its broker for another one."""
+    """A bundle that leaves; without a destination if transfers are off. `swapped`: it makes room on its broker for another bundle."""
 
     source: str
     bundle: str
@@ -152,7 +155,7 @@ class TransferMove:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Mean and population standard deviation of usage, with what it takes to estimate them after a move."""
+    """Mean and population standard deviation of usage, with the sums to estimate them after a move."""
 
     average: float = 0.0
     std: float = 0.0
@@ -160,7 +163,7 @@ class Statistics:
     count: int = 0
 
     def after(self, most: float, least: float, moved: float) -> Statistics:
-        """When `moved` (usage) went from the fullest to the emptiest; the mean stays."""
+        """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the mean stays."""
         fuller, emptier = java_max(0.0, most - moved), least + moved
         squares = self.squares - (most * most + least * least)
         squares += fuller * fuller + emptier * emptier
@@ -169,7 +172,7 @@ class Statistics:
 
 
 def statistics(usages: Sequence[float]) -> Statistics:
-    """Of at least one usage, summed in this order as Java does: of nearly equal usages the deviation may be NaN."""
+    """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages the deviation may be NaN."""
     total = squares = 0.0
     for usage in usages:
         total += usage
@@ -181,10 +184,10 @@ def statistics(usages: Sequence[float]) -> Statistics:
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdict:
-    """Answer of a round. `skipped`: the one reason nothing moved, None when something did.
+    """Verdict of a round. `skipped`: the reason why no bundle moves, None if some do.
 
-    `published`: mean and standard deviation of a round that got as far as having them. `over`: brokers whose unloading is long enough ago.
-    `left_out`: brokers that were not judged (fixed mode).
+    `published`: mean and standard deviation, if the round got as far as computing them. `over`: brokers that shed long enough ago.
+    `left_out`: brokers left out of the round (fixed mode).
     """
 
     moves: tuple[TransferMove, ...]
@@ -202,7 +205,7 @@ def java_max(first: float, second: float) -> float:
 
 
 def quotient(dividend: float, divisor: float) -> float:
-    """IEEE division: by zero it is infinite, or NaN for 0/0."""
+    """IEEE division: infinite by zero, NaN for 0/0."""
     if divisor:
         return dividend / divisor
     return nan if isnan(dividend) or dividend == 0 or isnan(divisor) else inf if dividend > 0 else -inf

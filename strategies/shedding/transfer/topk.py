@@ -1,8 +1,8 @@
-"""The heaviest bundles of a broker, in the order in which the extensible load manager reports them: lightest of them first.
+"""The heaviest bundles of a broker, in the order of the extensible load manager's reports: lightest of them first.
 
-Source of the rule: `TopKBundles` of Pulsar 4.2.4. Left out are bundles without traffic, those of Pulsar itself, of excluded namespaces
-and, unless the settings say otherwise, of namespaces with isolation or anti-affinity policies. Weight is compared in the coarse steps of
-`averages.order`; who comes first among equals depends in Java on hash order and on how its selection swaps entries.
+Source of the rule: `TopKBundles` of Pulsar 4.2.4. It leaves out bundles without traffic, of Pulsar itself, of excluded namespaces and,
+unless the settings include them, of namespaces with isolation or anti-affinity policies. Weight is compared in the coarse steps of
+`averages.order`; in Java the order of equal bundles depends on hash order and on how the selection swaps entries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system"
 
 @dataclass(frozen=True, slots=True)
 class TopSettings:
-    """How many bundles a report names, and which are left out of it."""
+    """Number of bundles in a report, and which bundles it leaves out."""
 
     most: Annotated[
         int,
@@ -47,7 +47,7 @@ class TopSettings:
 
 @dataclass(frozen=True, slots=True)
 class TopFault:
-    """Java's exception where it answers nothing."""
+    """Java's exception in place of a result."""
 
     java: str
 
@@ -57,7 +57,7 @@ def top_bundles(
 ) -> tuple[int, ...] | TopFault:
     """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first.
 
-    `cache_bytes`: int64[n], the last thing to be compared; zeros where nobody knows. Only parity mode answers with a fault.
+    `cache_bytes`: int64[n], compared last; zeros if unknown. Only parity mode returns a fault.
     """
     cache = np.zeros(len(stats.names), dtype=np.int64) if cache_bytes is None else cache_bytes
     keys = newest_order(stats.traffic, stats.topics + stats.sessions, cache)
@@ -73,12 +73,12 @@ def top_bundles(
 
 
 def has_policies(namespace: str, policies: PoliciesView) -> bool:
-    """Whether isolation or anti-affinity has a say in where the namespace lives."""
+    """Whether an isolation policy or an anti-affinity group applies to the namespace."""
     return bool(group_of(policies.groups, namespace)) or governing(policies, namespace) is not None
 
 
 class _Offer:
-    """Whether a bundle may be in the report; every namespace is judged once."""
+    """Whether a bundle may be in the report; every namespace is checked once."""
 
     def __init__(self, policies: PoliciesView, settings: TopSettings, mode: Mode) -> None:
         self._policies, self._settings, self._mode = policies, settings, mode
@@ -86,7 +86,7 @@ class _Offer:
         self._judged: dict[str, bool] = {}
 
     def __call__(self, bundle: str) -> bool:
-        # What Java cannot parse it takes as a whole.
+        # Java uses a name that it cannot parse as a whole.
         namespace = namespace_of(bundle) if self._mode == "fixed" or has_java_namespace(bundle) else bundle
         if namespace not in self._judged:
             self._judged[namespace] = self._judge(bundle, namespace)
@@ -100,14 +100,14 @@ class _Offer:
 
 
 def _busy(stats: BundleStats, mode: Mode) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Bundles with traffic; Java takes figures that are no numbers for traffic."""
+    """Bundles with traffic; for Java, NaN counts as traffic."""
     with np.errstate(all="ignore"):
         throughput = stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT]
     return throughput != 0 if mode == "parity" else np.isfinite(stats.traffic).all(axis=1) & (throughput > 0)
 
 
 def _heaviest(names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int) -> tuple[int, ...]:
-    """Fixed mode: among equals the name decides, and nobody looks at more bundles than it takes."""
+    """Fixed mode: equal bundles by name; checks only as many bundles as necessary."""
     found: list[int] = []
     for row in busy[lightest_first(keys[busy], [names[row] for row in busy.tolist()])][::-1].tolist():
         if len(found) >= most:
@@ -138,7 +138,7 @@ def _selected_as_java(rows: list[int], weight: Sequence[int], most: int) -> tupl
 
 
 def _parted(rows: list[int], weight: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """Swaps rows[start..end] into heavier than, as heavy as and lighter than the last; answers where the second and third zone begin."""
+    """Partitions rows[start..end] into heavier than, as heavy as and lighter than the last; returns the starts of parts two and three."""
     pivot, low, middle, high = weight[rows[end]], start, start, end
     while middle <= high:
         if pivot < weight[rows[middle]]:

@@ -1,1 +1,1 @@
-"""UniformLoadShedder: the broker with the most traffic against the one with the least."""
+"""UniformLoadShedder: compares the broker with the most traffic with the one with the least."""

@@ -1,7 +1,7 @@
-"""UniformLoadShedder with its known defects repaired: the broker with most traffic gives a part of its lead over the one with least.
+"""UniformLoadShedder with its known defects repaired: the broker with most traffic sheds a part of its lead over the one with least.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It remembers nothing. The rule to the letter is in `parity`.
+docs/decisions. It has no memory. `parity` is the rule exactly as in Java.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from strategies.shedding.uniform.settings import (
 )
 from strategies.usage import weighted_usage
 
-#: What an idle broker counts as, so that a ratio to it can be formed.
+#: Traffic that an idle broker counts with, so that a ratio to it exists.
 _IDLE = 1.0
 
 
 @dataclass(frozen=True)
 class UniformLoadShedder:
-    """Sheds from the broker with the highest message rate; where that moves nothing, from the one with the highest throughput."""
+    """Sheds from the broker with the highest message rate; if that moves no bundle, from the one with the highest throughput."""
 
     settings: UniformSettings
     weights: Weights
@@ -44,7 +44,7 @@ class UniformLoadShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; at most one broker gives. The order of brokers and bundles in the view does not matter."""
+        """One round; at most one broker sheds. The order of brokers and bundles in the view does not matter."""
         judged, left_out = _judged(view)
         outcome: dict[str, tuple[list[Decision], list[Skip]]] = {}
         for gap in filter(self._is_wide, self._gaps(list(judged.values()))):
@@ -58,7 +58,7 @@ class UniformLoadShedder:
         return Shedding(tuple(decisions), (*left_out, *skips, *rest), memory)
 
     def _gaps(self, brokers: Sequence[BrokerLoad]) -> list[Gap]:
-        """One per measure; brokers come by name, so the first of equals is the first by name."""
+        """One gap per measure. Brokers are in the order of names, so the first of equal ones is the first by name."""
         gaps = []
         metrics: tuple[Metric, Metric] = ("msg_rate", "msg_throughput")
         for metric in metrics if brokers else ():
@@ -94,7 +94,7 @@ class UniformLoadShedder:
         idle = [name for name in staying if not movable[name] > 0]
         unfit = [name for name in staying if movable[name] > 0]
         return [
-            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so it would relieve nobody", idle),
+            *bundles_left_alone(gap.busiest, "idle", "it carries no traffic, so moving it would relieve no broker", idle),
             *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
             *bundles_left_alone(
                 gap.busiest,
@@ -106,7 +106,7 @@ class UniformLoadShedder:
 
 
 def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
-    """Brokers by name that can be compared now, and why the others cannot."""
+    """Brokers by name that can be compared now, and skips of the others."""
     brokers = sorted(view.brokers, key=lambda broker: broker.broker)
     figures_are_finite = np.isfinite(totals("msg_rate", brokers)) & np.isfinite(totals("msg_throughput", brokers))
     finite = {brokers[index].broker for index in np.flatnonzero(figures_are_finite).tolist()}

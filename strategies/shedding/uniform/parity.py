@@ -1,7 +1,7 @@
-"""UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that go along.
+"""UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that move too.
 
-Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It remembers nothing: its result never holds
-more than one source. The repaired rule is in `fixed`.
+Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It has no memory: its result never has more than one
+source. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strategies.usage import weighted_usage
 
 _INT_MAX = 2_147_483_647
 _ALMOST_ZERO = 1e-6
-#: Up to 4.0 a bundle was allowed to be so much larger than what was left to move.
+#: How much larger than the rest to move a bundle may be, up to Pulsar 4.0.
 _OLD_SLACK = 1000
 
 
@@ -49,7 +49,7 @@ class ParityUniformLoadShedder:
         return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; at most one broker gives."""
+        """One round; at most one broker sheds."""
         gap = self._uneven(view)
         if gap is None:
             return Shedding((), (even(view.cluster, self.settings),), memory)
@@ -59,13 +59,13 @@ class ParityUniformLoadShedder:
         return Shedding(tuple(decisions), (*skips, *([not_the_busiest(others)] if others else [])), memory)
 
     def _uneven(self, view: ClusterView) -> Gap | None:
-        """The gap that is acted on: that of the rates if it is wide enough, otherwise that of the throughputs."""
+        """The gap to act on: that of the rates if it is wide enough, otherwise that of the throughputs."""
         rate, throughput = _gap("msg_rate", view, self.settings.max_unload), _gap("msg_throughput", view, self.settings.max_unload)
         limit = self.settings.rate_difference_percent
         if limit > 0 and (rate.most - rate.least) * 100 / rate.least > limit:
             return rate
         limit = self.settings.throughput_ratio
-        # With nothing but negative figures Java fails here, having found no broker to relieve.
+        # With negative figures only, Java finds no broker to relieve and fails here.
         return throughput if limit > 0 and throughput.most / throughput.least > limit and throughput.busiest else None
 
     def _relieve(self, broker: BrokerLoad, gap: Gap, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
@@ -86,7 +86,7 @@ class ParityUniformLoadShedder:
 
 
 def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
-    """Extremes as Java finds them, walking its map: the first broker wins ties, NaN never wins."""
+    """Extremes in the order of Java's map: the first broker wins ties, NaN never wins."""
     values = totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)
     idlest, least = _beyond(-float(_INT_MAX), -values, view)
@@ -95,7 +95,7 @@ def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
 
 
 def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float]:
-    """The first broker with the largest value above `start`; the walk over all is made only when several have it."""
+    """The first broker with the largest value above `start`; the map's order is computed only when several have it."""
     above = values[values > start]
     if not len(above):
         return "", start
@@ -109,7 +109,7 @@ def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float
 
 
 def _that_fit(need: int, slack: int, at_most: int) -> Picker:
-    """Takes every load that is not larger than what is left; a load costs its whole units only."""
+    """A picker that takes every load not larger than the rest; a load reduces the rest by its whole units only."""
 
     def pick(loads: Sequence[float]) -> list[int]:
         left, taken = need, list[int]()
@@ -125,12 +125,12 @@ def _that_fit(need: int, slack: int, at_most: int) -> Picker:
 
 
 def _to_int(value: float) -> int:
-    """Java's `(int)`: toward zero, stopping at the ends of 32 bits; NaN is 0."""
+    """Java's cast to `int`: toward zero, clamped to 32 bits; NaN is 0."""
     if isnan(value):
         return 0
     return int(max(-_INT_MAX - 1, min(_INT_MAX, value)))
 
 
 def _wrapped(value: int) -> int:
-    """Java's sum of two `int`s."""
+    """Java's `int` overflow: the value modulo 2^32, as a signed number."""
     return (value + 2**31) % 2**32 - 2**31

@@ -1,4 +1,4 @@
-"""What both forms of UniformLoadShedder share: its settings, the two measures, and the sentences that explain it.
+"""The common parts of both forms of UniformLoadShedder: settings, the two measures, and texts of reasons.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4.
 """
@@ -19,7 +19,7 @@ from strategies.settings import Setting
 from strategies.shedding.reason_texts import mib, msgs, setting
 
 Metric = Literal["msg_rate", "msg_throughput"]
-#: How a figure of each measure reads.
+#: Format of a figure, per measure.
 SHOWN: Mapping[Metric, Callable[[float], str]] = MappingProxyType({"msg_rate": msgs, "msg_throughput": mib})
 _MINIMUM: Mapping[Metric, str] = MappingProxyType({"msg_rate": "min_msg_rate", "msg_throughput": "min_throughput"})
 _UNIT: Mapping[Metric, str] = MappingProxyType({"msg_rate": "msg/s", "msg_throughput": "bytes/s"})
@@ -32,7 +32,7 @@ class UniformSettings:
     rate_difference_percent: Annotated[
         float,
         Setting(
-            "The busiest broker's message rate may exceed the idlest one's by so much; 0 switches this test off",
+            "Maximum excess of the busiest broker's message rate over the idlest one's; 0 switches this test off",
             "percent",
             "loadBalancerMsgRateDifferenceShedderThreshold",
             ge=0,
@@ -42,7 +42,7 @@ class UniformSettings:
     throughput_ratio: Annotated[
         float,
         Setting(
-            "The busiest broker's throughput may be so many times the idlest one's; 0 switches this test off",
+            "Maximum ratio of the busiest broker's throughput to the idlest one's; 0 switches this test off",
             "",
             "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold",
             ge=0,
@@ -53,25 +53,27 @@ class UniformSettings:
         float, Setting("The part of the difference that moves in one round", "fraction", "maxUnloadPercentage", ge=0, le=1)
     ] = 0.2
     min_msg_rate: Annotated[
-        float, Setting("Below this rate to move, nothing moves", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
+        float, Setting("Minimum message rate that is worth moving", "msg/s", "minUnloadMessage", ge=0, le=2_147_483_647)
     ] = 1000.0
     min_throughput: Annotated[
-        float, Setting("Below this throughput to move, nothing moves", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
+        float, Setting("Minimum throughput that is worth moving", "bytes/s", "minUnloadMessageThroughput", ge=0, le=2_147_483_647)
     ] = 1_048_576.0
     max_bundles: Annotated[
         int,
-        Setting("At most so many bundles move in one round; -1 for any number", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000),
+        Setting(
+            "Maximum number of bundles that move in one round; -1 = no limit", "", "maxUnloadBundleNumPerShedding", ge=-1, le=1_000_000
+        ),
     ] = -1
     pulsar_version: Imitated = "4.2"
 
     def minimum(self, metric: Metric) -> float:
-        """What is worth moving, in the metric's unit."""
+        """Minimum that is worth moving, in the metric's unit."""
         return self.min_msg_rate if metric == "msg_rate" else self.min_throughput
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The two brokers furthest apart by one measure. `need`: what is to move, in the metric's unit."""
+    """The two brokers furthest apart by one measure. `need`: amount to move, in the metric's unit."""
 
     metric: Metric
     busiest: str
@@ -86,17 +88,17 @@ class Gap:
 
     @property
     def why(self) -> str:
-        """The comparison in words."""
+        """The comparison as text."""
         shown = SHOWN[self.metric]
-        return f"carries {shown(self.most)}, {self.idlest or 'nobody'} {shown(self.least)}"
+        return f"carries {shown(self.most)}, {self.idlest or 'no broker'} {shown(self.least)}"
 
     @property
     def rest(self) -> str:
-        """Why bundles stay when the others left."""
+        """Reason why the other bundles stay."""
         return f"it does not fit into what was left of the {SHOWN[self.metric](self.need)} to move"
 
     def decision(self, bundle: str, load: float) -> Decision:
-        """The bundle leaves; placement decides where to."""
+        """Decision that the bundle leaves; placement names the destination."""
         shown = SHOWN[self.metric]
         leaving = f"{shown(load)} of the {shown(self.need)} to move leave with this bundle for a broker that placement picks"
         code = "rate-uneven" if self.metric == "msg_rate" else "throughput-uneven"
@@ -104,7 +106,7 @@ class Gap:
 
 
 def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
-    """float64[n]: the brokers' traffic in and out together, by this measure. Infinities that cancel out pass quietly."""
+    """float64[n]: the brokers' traffic, in + out, by this measure. Infinities that cancel out cause no warnings."""
     traffic = [broker.figures.traffic for broker in brokers]
     if metric == "msg_rate":
         parts = [one.msg_rate_in for one in traffic], [one.msg_rate_out for one in traffic]
@@ -117,14 +119,14 @@ def totals(metric: Metric, brokers: Sequence[BrokerLoad]) -> Floats:
 
 
 def even(cluster: str, settings: UniformSettings) -> Skip:
-    """Neither measure is uneven."""
+    """Skip of a cluster that is even by both measures."""
     rate = setting("shedding.uniform.rate_difference_percent", settings.rate_difference_percent)
     limits = f"{rate} % in message rate and {setting('shedding.uniform.throughput_ratio', settings.throughput_ratio)} times in throughput"
     return Skip("cluster", (cluster,), "even", f"busiest and idlest broker are within the limits, {limits}")
 
 
 def too_little(gap: Gap, minimum: float) -> Skip:
-    """What would have to go is not worth an interruption."""
+    """Skip of a broker with so little to shed that it is not worth an interruption."""
     shown = SHOWN[gap.metric]
     least = setting(f"shedding.uniform.{_MINIMUM[gap.metric]}", minimum)
     text = f"it {gap.why}, but {shown(gap.need)} would have to move, less than {least} {_UNIT[gap.metric]}"
@@ -132,19 +134,19 @@ def too_little(gap: Gap, minimum: float) -> Skip:
 
 
 def sole_bundle(gap: Gap, count: int) -> Skip:
-    """Moving a broker's only bundle moves the problem along."""
+    """Skip of a broker whose only bundle would move the problem to another broker."""
     if count:
         return Skip("broker", (gap.busiest,), "sole-bundle", f"it {gap.why}, but its only bundle would take the whole load along")
     return Skip("broker", (gap.busiest,), "no-bundles", f"it {gap.why} without serving a bundle")
 
 
 def nothing_fits(gap: Gap, settings: UniformSettings) -> Skip:
-    """The broker is due, but no bundle is small enough."""
+    """Skip of a broker that is due but has no bundle that is small enough."""
     share = f"({setting('shedding.uniform.max_unload', settings.max_unload)} of the difference)"
     text = f"it {gap.why}, but none of its bundles that may move fits into the {SHOWN[gap.metric](gap.need)} to move {share}"
     return Skip("broker", (gap.busiest,), "nothing-fits", text, None, gap.evidence)
 
 
 def not_the_busiest(brokers: tuple[str, ...]) -> Skip:
-    """One broker gives per round; the others are left alone together."""
+    """Skip of all other brokers, as one broker sheds per round."""
     return Skip("broker", brokers, "not-the-busiest", "one broker gives per round, and another one is the busiest")
