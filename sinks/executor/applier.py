@@ -1,8 +1,8 @@
 """Carries out one command on the cluster and sees whether it took effect. Whether it may is decided in strategies/admission.py.
 
-An unload is not repeated on a guess: when it is unknown whether it was carried out (the answer was lost, the process died), or ownership
-is changing (another unload is under way), the owner of the bundle tells. Only where that shows that nothing happened is it done again,
-and a release without a destination not even then, for the bundle may have been released and have come back.
+An unload is not repeated on a guess. When its result is unknown (the answer was lost, the process died), or ownership is changing (another
+unload is under way), the applier looks up the owner of the bundle and repeats the unload only if nothing happened. It never repeats a
+release without a destination, because the bundle may have been released and have come back.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Applier:
         raise AssertionError("the last attempt has an effect")
 
     def after_interruption(self, command: CommandRecord) -> Effect | None:
-        """What came of a command that was being carried out when the process died; None if certainly nothing, so that it may be applied."""
+        """The effect of a command that was being carried out when the process died; None if it certainly had none and may be applied."""
         place = self._watch(command, _released)
         if not place.known:
-            return Effect("failed", "interrupted: the process died meanwhile, and the cluster does not tell what came of it", None)
+            return Effect("failed", "interrupted: the process died meanwhile, and the cluster does not report the result", None)
         if _released(command, place):
             return self._arrival(command)
         if _is_plain(command):
@@ -107,12 +107,12 @@ class Applier:
         place = self._watch(command, _settled)
         if command.action == "split":
             if place.split or not place.known:
-                return Effect("applied", None if place.split else "unverified: the cluster does not tell", command.source)
+                return Effect("applied", None if place.split else "unverified: the cluster does not report the bundles", command.source)
             return Effect("failed", "nothing-split: Pulsar accepted the split and did nothing; it found no place to cut", place.owner)
         if not place.known:
-            return Effect("applied", "unverified: Pulsar released the bundle; the cluster does not tell where it is", None)
+            return Effect("applied", "unverified: Pulsar released the bundle; the cluster does not report its owner", None)
         if place.owner is None:
-            return Effect("applied", "not-looked-up: Pulsar released the bundle; nobody has asked for it yet", None)
+            return Effect("applied", "not-looked-up: Pulsar released the bundle; no client has looked it up yet", None)
         if place.owner == command.source:
             return Effect("failed", f"came-back: Pulsar released the bundle, and {command.source} has it again", place.owner)
         if command.destination not in (None, place.owner):

@@ -58,7 +58,7 @@ class JournalInUse(SinkError):
 
 
 def unfinished_commands(folder: Path) -> int | None:
-    """How many commands of a journal that nobody uses are open or not published; None where there is no journal. Changes nothing.
+    """Number of commands in an unused journal that are open or not published; None without a journal. Changes nothing.
 
     Raises JournalInUse, SinkError, StateVersionError.
     """
@@ -90,7 +90,7 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Lets go of the folder."""
+        """Closes the database and releases the folder."""
         self._db.close()
 
     def earlier(self, received: Received) -> tuple[Entry | None, OutcomeStatus | None]:
@@ -124,7 +124,7 @@ class Journal:
     def publish(self, received: Received, until_ms: int = 0) -> None:
         """The outcome is on its topics. What remains is the verdict, for as long as the command could come back: until `until_ms`.
 
-        Nobody needs the bytes any more: a record that is read again gets no second outcome.
+        The bytes are dropped: a record that is read again gets no second outcome.
         """
         with self._writing() as db:
             db.execute(
@@ -198,6 +198,6 @@ class Journal:
 
 
 def _entry(row: tuple[str, str, int, int, bytes, str | None, str | None, bytes | None, int, int]) -> Entry:
-    id_, topic, part, place, record, owner, told, outcome, published, at_ms = row
-    status = next((known for known in get_args(OutcomeStatus) if known == told), None)
+    id_, topic, part, place, record, owner, recorded, outcome, published, at_ms = row
+    status = next((known for known in get_args(OutcomeStatus) if known == recorded), None)
     return Entry(Received(id_, Position(topic, part, place), record), owner, status, outcome, bool(published), at_ms)

@@ -36,7 +36,7 @@ class ExecutorSettings:
     max_concurrent: Annotated[int, Setting("Commands that are carried out at the same time", "", ge=1, le=64)] = 4
     max_per_minute: Annotated[int, Setting("Commands that are begun within any minute; 0 = no limit", "", ge=0, le=100_000)] = 120
     arrival_timeout_ms: Annotated[
-        int, Setting("How long to look for a released bundle at its new broker; without clients nobody looks it up", "ms", ge=0, le=600_000)
+        int, Setting("How long to look for a released bundle at its new broker; without clients no broker takes it", "ms", ge=0, le=600_000)
     ] = 5_000
 
 
@@ -54,7 +54,7 @@ class ExecutorConfig:
 
 
 def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
-    """The lists, read. Raises SettingsError with everything that is wrong with them."""
+    """The parsed lists. Raises SettingsError with all errors in them."""
     complaints: list[str] = []
     actions = patterns(settings.actions)
     complaints += [
@@ -82,12 +82,12 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
 
 
 def state_folder(settings: ExecutorSettings) -> Path:
-    """Where journal and positions lie. Raises SettingsError."""
+    """The folder of the journal and the positions. Raises SettingsError."""
     if not settings.state.startswith("/") or "\0" in settings.state:
         raise SettingsError([f"executor.state: {settings.state!r} is no absolute path; name a folder of this machine"])
     return Path(settings.state)
 
 
 def pause_file(settings: ExecutorSettings) -> Path:
-    """The brake."""
+    """The file that pauses the executor while it exists."""
     return Path(settings.pause_file) if settings.pause_file else state_folder(settings) / "pause"
