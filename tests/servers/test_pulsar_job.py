@@ -79,7 +79,7 @@ def test_a_restart_goes_on_in_the_middle_of_an_entry_and_bad_records_are_rejecte
         kind: expected[kind] for kind in ("commands", "rounds")
     }
     (rejected,) = [json.loads(value) for value in values(pulsar, places.rejected)]
-    assert (rejected["topic"], rejected["partition"]) == (places.telemetry, 0)
+    assert (rejected["topic"], rejected["partition"]) == (str(places.telemetry), 0)
 
 
 def test_records_that_were_deleted_unread_stop_the_job_with_the_way_out(spark: SparkSession, pulsar: PulsarCluster, tmp_path: Path) -> None:
