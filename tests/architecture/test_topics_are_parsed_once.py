@@ -5,9 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from pathlib import Path
+from types import FrameType
 
 from sinks.topics.settings import Topics
+from sinks.topics.uri import parse_topic
 from tests.architecture.layers import PACKAGES, modules, parsed
+from tests.calls import watched_calls
+from tests.control_topic import TOPICS, Control
+from tests.unit.test_log_lines import executed
 
 ROOT = Path(__file__).parents[2]
 #: Module → how often it parses.
@@ -35,3 +40,21 @@ def test_topics_are_parsed_at_the_edges_only() -> None:
 
 def test_the_settings_hold_topics_and_no_text() -> None:
     assert {type(topic).__name__ for _, topic in Topics().named()} == {"TopicUri"}
+
+
+def test_an_executor_parses_each_topic_once(tmp_path: Path) -> None:
+    """From reading its settings to its exit, with one outcome published."""
+    found: Counter[str] = Counter()
+
+    def see(frame: FrameType) -> None:
+        if frame.f_code is parse_topic.__code__ and not is_of_tests(frame.f_back):
+            found[frame.f_locals["uri"]] += 1
+
+    with watched_calls(see):
+        assert executed(tmp_path).code == 0
+    assert found == {Control(tmp_path).uri(topic): 1 for topic in TOPICS}
+
+
+def is_of_tests(caller: FrameType | None) -> bool:
+    """Whether a test reads or writes the topic."""
+    return caller is not None and (ROOT / "tests") in Path(caller.f_code.co_filename).parents

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +12,7 @@ import pytest
 from sinks.executor import intake, judge, publish
 from sinks.executor.settings import ExecutorConfig
 from sinks.wire.codec import encode_command
+from tests.calls import watched_calls
 from tests.control_topic import Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import APPLY, ONE, executor
@@ -29,19 +28,13 @@ def entries() -> Iterator[list[str]]:
     """Calls from other modules into the three parts, in all threads that start meanwhile."""
     found: list[str] = []
 
-    def see(frame: FrameType, event: str, _: object) -> None:
+    def see(frame: FrameType) -> None:
         file, caller = frame.f_code.co_filename, frame.f_back
-        if event == "call" and file in PARTS and (caller is None or caller.f_code.co_filename != file):
+        if file in PARTS and (caller is None or caller.f_code.co_filename != file):
             found.append(f"{PARTS[file]}.{frame.f_code.co_name}")
 
-    before = sys.getprofile()
-    threading.setprofile(see)
-    sys.setprofile(see)
-    try:
+    with watched_calls(see):
         yield found
-    finally:
-        sys.setprofile(before)
-        threading.setprofile(None)
 
 
 def parts_entered(pulsar: FakePulsar, control: Control, config: ExecutorConfig) -> list[str]:
