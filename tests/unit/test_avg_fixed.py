@@ -36,7 +36,7 @@ def ten_ninety(owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0
     return view(broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh))
 
 
-def test_is_answered_as_by_java() -> None:
+def test_five_uneven_brokers_are_answered_as_by_java() -> None:
     seen = five_uneven_brokers()
     rounds = play(SHEDDER, seen, seen, seen)
     assert [picked(round_) for round_ in rounds] == [{}, {"b5:1": [ns(1), ns(2)]}, {}]
