@@ -31,7 +31,9 @@ PACKED = StructType([StructField("cluster", StringType()), StructField("packed",
 _ARROW = pa.schema([("cluster", pa.string()), ("packed", pa.binary())])
 #: Size at which a packed row is complete, far below the limits of Java and Arrow.
 _ROW_BYTES = 8 * 2**20
-
+#: Columns of a batch that are read one value at a time: all values together would need as much memory as the batch. A list is faster for
+#: small columns.
+_LARGE = frozenset({"value", "key", "headers"})
 
 #: Size up to which a micro-batch's original bytes are carried uncompressed; compressing the rest costs time instead of memory.
 _RAW_BYTES = 64 * 2**20
@@ -150,8 +152,7 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
 def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[Entry]]:
     raw = source.format == "raw"
     names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
-    # One value at a time: all values together would need as much memory as the batch itself.
-    columns = ((scalar.as_py() for scalar in batch.column(name)) for name in names)
+    columns = (_one_by_one(batch.column(name)) if name in _LARGE else batch.column(name).to_pylist() for name in names)
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
@@ -160,6 +161,10 @@ def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side
         data = one.rejected if one.record is None else pack_record(one.record)
         found[one.cluster].append(Entry(partition, offset, one.ts, one.record is None, data))
     return found
+
+
+def _one_by_one(column: Any) -> Iterator[Any]:
+    return (scalar.as_py() for scalar in column)
 
 
 def _enveloped(value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings) -> bytes:

@@ -27,31 +27,55 @@ BENCHMARKS = (
 
 
 @pytest.mark.heavy
-def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+def test_the_wheel_holds_every_file_of_the_packages_and_no_other_name(tmp_path: Path) -> None:
+    wheel = wheel_of(tmp_path)
+
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert files_of_packages(ROOT) - held == set()
+    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == set(PACKAGES)
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_demo_in_an_empty_environment_outside_the_clone(tmp_path: Path) -> None:
+    """Installs everything from the package index, as an operator does."""
+    wheel, environment = wheel_of(tmp_path), tmp_path / "environment"
+    installed = run(sys.executable, "-m", "venv", str(environment))
+    assert installed.returncode == 0, installed.stdout
+    python, empty = environment / "bin/python", tmp_path / "empty"
+    empty.mkdir()
+    before = top_level_names(environment)
+
+    installed = run(str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel), folder=empty)
+    assert installed.returncode == 0, installed.stdout
+    assert top_level_names(environment) - before == set(PACKAGES)
+
+    installed = run(str(python), "-m", "pip", "install", "--quiet", f"{wheel}[spark]", folder=empty)
+    assert installed.returncode == 0, installed.stdout
+    spark = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python), "PYTHONPATH": ""}
+    shown = run(str(environment / "bin/rebalancer"), "demo", folder=empty, environment=spark)
+    assert shown.returncode == 0, shown.stdout
+    assert "points" in shown.stdout
+
+
+def wheel_of(folder: Path) -> Path:
+    """The wheel, built from a copy of the packages: a build leaves files beside its sources."""
+    source = folder / "source"
     source.mkdir()
     for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / file, source)
-
-    built = run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(tmp_path),
-        ".",
-        folder=source,
-    )
-
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    built = run(*pip, "--wheel-dir", str(folder), ".", folder=source)
     assert built.returncode == 0, built.stdout
-    (wheel,) = tmp_path.glob("pulsar_rebalancer-*-py3-none-any.whl")
-    assert files_of_packages(source) - set(zipfile.ZipFile(wheel).namelist()) == set()
+    (wheel,) = folder.glob("pulsar_rebalancer-*-py3-none-any.whl")
+    return wheel
+
+
+def top_level_names(environment: Path) -> set[str]:
+    """Packages that programs of this environment can import, without those of pip and setuptools that come and go."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    return {entry.name for entry in packages.iterdir() if not entry.name.endswith(".dist-info")}
 
 
 def test_every_kind_of_file_in_the_packages_goes_into_the_wheel() -> None:

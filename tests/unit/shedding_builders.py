@@ -71,8 +71,8 @@ def view(*brokers: BrokerLoad, cooling: Iterable[str] = ()) -> ClusterView:
     return ClusterView("c", 0, brokers, frozenset(cooling))
 
 
-def worked_a1() -> ClusterView:
-    """The worked example A1: five brokers at 20, 30, 52, 70 and 80 %."""
+def five_uneven_brokers() -> ClusterView:
+    """Five brokers at 20, 30, 52, 70 and 80 %."""
     return view(
         broker("b1", 20.0, rate=500),
         broker("b2", 30.0, rate=3000),

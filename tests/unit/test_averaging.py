@@ -1,4 +1,4 @@
-"""Orders, sums, maxima and the extensible manager's smoothed load: the worked examples."""
+"""Orders, sums, maxima and the extensible manager's smoothed load."""
 
 from __future__ import annotations
 

@@ -11,7 +11,21 @@ import pytest
 from strategies.model import BrokerLoad, BrokerMemory, ClusterMemory, ClusterView, Memory
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.settings import AvgSettings
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, bundles, codes, hits, ns, picked, play, skip_of, talking, view, worked_a1
+from tests.unit.shedding_builders import (
+    WEIGHTS,
+    Load,
+    broker,
+    bundles,
+    codes,
+    five_uneven_brokers,
+    hits,
+    ns,
+    picked,
+    play,
+    skip_of,
+    talking,
+    view,
+)
 
 SHEDDER = AvgShedder(AvgSettings(max_unload=0.5), WEIGHTS)
 SPARE = {ns(14): Load(), ns(15): Load()}
@@ -22,15 +36,15 @@ def ten_ninety(owned: Mapping[str, Load], *, rate: float = 0.0, mib: float = 0.0
     return view(broker("b1", 10.0, fresh=fresh), broker("b2", 90.0, mib, owned, rate=rate, fresh=fresh))
 
 
-def test_a1_is_answered_as_by_java() -> None:
-    seen = worked_a1()
+def test_five_uneven_brokers_are_answered_as_by_java() -> None:
+    seen = five_uneven_brokers()
     rounds = play(SHEDDER, seen, seen, seen)
     assert [picked(round_) for round_ in rounds] == [{}, {"b5:1": [ns(1), ns(2)]}, {}]
     assert {decision.destination for decision in rounds[1].decisions} == {"b1:1"}
 
 
 @pytest.mark.parametrize("high", [36.0, 35.0])
-def test_a2_a3_a_smaller_difference_takes_eight_samples(high: float) -> None:
+def test_a_smaller_difference_takes_eight_samples(high: float) -> None:
     seen = view(broker("b1", 20.0), broker("b2", high, rate=10_000, owned=talking(6000, 2000)))
     assert [picked(round_) for round_ in play(SHEDDER, *[seen] * 9)] == [{}] * 7 + [{"b2:1": [ns(1)]}, {}]
 
@@ -81,7 +95,7 @@ def test_the_only_broker_left_keeps_its_hits() -> None:
     assert hits(play(SHEDDER, seen, memory=memory)[0]) == {"b2:1": (None, 5)}
 
 
-def test_a6_a_sole_bundle_stays() -> None:
+def test_a_sole_bundle_stays() -> None:
     seen = ten_ninety(talking(4000), rate=10_000)
     last = play(SHEDDER, seen, seen)[1]
     assert picked(last) == {}

@@ -56,18 +56,18 @@ def cool(name: str, percent: float, owned: Mapping[str, Load] | None = None) -> 
 
 
 class TestAsInJava:
-    def test_r3_all_bundles_of_a_round_may_go_to_one_broker(self) -> None:
+    def test_all_bundles_of_a_round_may_go_to_one_broker(self) -> None:
         round_ = destinations(hot(), cool("b2", 10), cool("b3", 45), mode="parity")
         assert named(round_, leave(ns(0)), leave(ns(1)), leave(ns(2))) == ["b2:1"] * 3
 
-    def test_r4_a_bundle_that_would_be_placed_where_it_is_stays(self) -> None:
+    def test_a_bundle_that_would_be_placed_where_it_is_stays(self) -> None:
         round_ = destinations(broker("b1", 10.0, owned={ns(0): Load()}), cool("b2", 80), placement="least_long_term_rate", mode="parity")
         answer = round_.name(leave(ns(0)))
         assert isinstance(answer, Skip)
         assert answer.code == "placed-on-source"
         assert answer.text == "it would be placed where it is: b1:1 has the lowest long-term message rate, 0 msg/s"
 
-    def test_r5_a_policy_that_leaves_no_other_broker(self) -> None:
+    def test_a_policy_that_leaves_no_other_broker(self) -> None:
         known = policies(policy("p", ["t/ns"], ["b1"]))
         assert named(destinations(hot(), cool("b2", 10), mode="parity", known=known), leave(ns(0))) == ["no-broker-by-policy"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.doctor.brokers import Broker
-from rebalancer.cli.doctor.cluster import check_brokers, check_clocks, check_clusters, check_filters, check_rhythm, check_rivals
+from rebalancer.cli.doctor.cluster import check_brokers, check_clocks, check_filters, check_rhythm, check_rivals, cluster_checks
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.what_runs import check_load_manager
 from rebalancer.settings.load import Settings, load
@@ -35,7 +35,11 @@ def settings(pulsar: FakePulsar, *more: str) -> Settings:
 
 
 def findings(pulsar: FakePulsar, *more: str, shadow: bool = False) -> dict[str, Finding]:
-    return {finding.check: finding for finding in check_clusters(settings(pulsar, *more), shadow, 0)}
+    return {finding.check: finding for finding in of_clusters(settings(pulsar, *more), shadow)}
+
+
+def of_clusters(settings: Settings, shadow: bool = False) -> list[Finding]:
+    return [finding for _, check in cluster_checks(settings, shadow, 0) for finding in check()]
 
 
 def broker(name: str, version: str = "4.2.4", manager: str = "ModularLoadManagerImpl", **given: str) -> Broker:
@@ -50,14 +54,12 @@ def test_a_cluster_in_order(pulsar: FakePulsar) -> None:
 
 
 def test_no_cluster_is_no_failure() -> None:
-    (found,) = check_clusters(load(None, {}, []), shadow=False)
+    (found,) = of_clusters(load(None, {}, []))
     assert (found.check, found.status) == ("cluster", "ok")
 
 
 def test_a_cluster_that_does_not_answer_is_one_finding() -> None:
-    (found,) = check_clusters(
-        load(None, {}, ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"]), shadow=False
-    )
+    (found,) = of_clusters(load(None, {}, ["pulsar.cluster=c", "pulsar.admin_urls=http://127.0.0.1:1", "pulsar.attempts=1"]))
     assert (found.check, found.status) == ("cluster", "fail")
     assert "does not accept connections" in found.text
 

@@ -75,7 +75,7 @@ class TestWhenARoundCloses:
 
 
 class TestWhoIsTrusted:
-    def test_r2_one_broker_alone_gives_a_round_without_commands(self) -> None:
+    def test_one_broker_alone_gives_a_round_without_commands(self) -> None:
         (alone,) = rounds(fold_all(engine(), [report("hot:1", 1, 95.0, {bundle(0): 300.0, bundle(1): 200.0}), sweep(2, "hot:1")]))
         assert (alone.commands, [skip.code for skip in alone.skips]) == ((), ["too-few-brokers"])
 
@@ -173,7 +173,7 @@ class TestWhatAMoveChanges:
         assert len(moved) == len(set(moved))
 
     @pytest.mark.parametrize(("cool_down_ms", "rests"), [(60_000, True), (59_999, False)])
-    def test_r1_a_bundle_exactly_as_old_as_the_cool_down_still_rests(self, cool_down_ms: int, rests: bool) -> None:
+    def test_a_bundle_exactly_as_old_as_the_cool_down_still_rests(self, cool_down_ms: int, rests: bool) -> None:
         store, machine = InMemoryStore(), engine(cool_down_ms=cool_down_ms)
         first = commands(fold_all(machine, skewed(0), store))[0]
         (later,) = rounds(fold_all(machine, skewed(1), store))

@@ -1,4 +1,4 @@
-"""OverloadShedder: the worked examples with their printed answers, then one story per repair."""
+"""OverloadShedder: Java's rule, then one story per repair."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ def ours(*brokers: BrokerLoad, cooling: tuple[str, ...] = ()) -> Shedding:
     return play(OURS, view(*brokers, cooling=cooling))[0]
 
 
-def test_o1_the_heaviest_bundle_covers_twenty_mebibytes() -> None:
+def test_the_heaviest_bundle_covers_twenty_mebibytes() -> None:
     round_ = java(broker("b1", 90.0, 200.0, bundles(60, 50, 40, 50)))
     assert picked(round_) == {"b1:1": [ns(0)]}
     assert round_.decisions[0].evidence["to_shed"] == pytest.approx(20 * MIB)
 
 
-def test_o2_exactly_the_threshold_is_overloaded() -> None:
+def test_exactly_the_threshold_is_overloaded() -> None:
     assert picked(java(broker("b1", 85.0, 200.0, bundles(6, 4)))) == {"b1:1": [ns(0), ns(1)]}
 
 
-def test_o2b_a_hundredth_below_it_is_not() -> None:
+def test_a_hundredth_below_it_is_not() -> None:
     assert codes(java(broker("b1", 84.99, 200.0, bundles(6, 4)))) == {"b1:1": "not-overloaded"}
 
 
-def test_o3_a_sole_bundle_stays() -> None:
+def test_a_sole_bundle_stays() -> None:
     assert codes(java(broker("b1", 99.0, 200.0, bundles(200)))) == {"b1:1": "sole-bundle"}
 
 
-def test_o4_one_bundle_leaves_though_nothing_flows() -> None:
+def test_one_bundle_leaves_though_nothing_flows() -> None:
     assert picked(java(broker("b1", 99.0, 0.0, bundles(0, 0)))) == {"b1:1": [ns(0)]}
 
 
-def test_o5_equal_bundles_leave_in_javas_hash_order() -> None:
+def test_equal_bundles_leave_in_javas_hash_order() -> None:
     assert picked(java(broker("b1", 90.0, 200.0, bundles(60, 50, 40, 50)), cooling=(ns(0),))) == {"b1:1": [ns(3)]}
 
 
-def test_o7_the_next_one_leaves_too_while_something_is_missing() -> None:
+def test_the_next_one_leaves_too_while_something_is_missing() -> None:
     assert picked(java(broker("b1", 95.0, 100.0, bundles(10, 9, 6)))) == {"b1:1": [ns(0), ns(1)]}
 
 
-def test_o8_bundles_nobody_has_averages_of_cannot_leave() -> None:
+def test_bundles_nobody_has_averages_of_cannot_leave() -> None:
     assert not java(broker("b1", 95.0, 100.0, unknown=2)).decisions
 
 
-def test_o9_a_heartbeat_counts_as_a_bundle_but_stays() -> None:
+def test_a_heartbeat_counts_as_a_bundle_but_stays() -> None:
     owned = {"pulsar/b1:8080/0x00000000_0xffffffff": Load(50.0), **bundles(1)}
     assert picked(java(broker("b1", 95.0, 100.0, owned))) == {"b1:1": [ns(0)]}
 

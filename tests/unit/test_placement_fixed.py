@@ -28,7 +28,7 @@ def by_name(*candidates: Candidate) -> dict[str, Candidate]:
 
 class TestLeastResourceUsage:
     def test_30_percent_is_30_percent(self) -> None:
-        """Java's float makes it 30.000002 and keeps b2 out (P1)."""
+        """Java's float makes it 30.000002 and keeps b2 out."""
         assert best(BY_USAGE, *brokers(b1=10, b2=30, b3=80)) == ["b1", "b2"]
 
     def test_without_a_broker_well_below_the_mean_the_least_used_takes_it(self) -> None:

@@ -1,4 +1,4 @@
-"""Placements as Pulsar 4.2.4 runs them: the published worked examples with their printed answers."""
+"""Placements as Pulsar 4.2.4 runs them: its decisions and their figures."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def by_usage(difference: float) -> ParityLeastResourceUsage:
 
 
 class TestLeastResourceUsage:
-    def test_p1_a_32_bit_float_keeps_the_second_broker_out(self) -> None:
+    def test_a_32_bit_float_keeps_the_second_broker_out(self) -> None:
         assert best(BY_USAGE, *brokers(b1=10, b2=30, b3=80)) == ["b1"]
 
-    def test_l3_one_point_less_lets_it_in(self) -> None:
+    def test_one_point_less_lets_it_in(self) -> None:
         assert best(BY_USAGE, *brokers(b1=10, b2=29, b3=80)) == ["b1", "b2"]
 
-    def test_p2_nobody_is_well_below_the_mean_so_anybody_will_do(self) -> None:
+    def test_nobody_is_well_below_the_mean_so_anybody_will_do(self) -> None:
         answer = placed(BY_USAGE, *brokers(b1=45, b2=50, b3=55))
         assert (answer.best, answer.code) == (("b1", "b2", "b3"), "nobody-below-mean")
         assert answer.chosen in answer.best
 
-    def test_l1_six_brokers(self) -> None:
+    def test_six_brokers(self) -> None:
         assert len(best(BY_USAGE, *brokers(a=40, b=40, c=40, d=40, e=69, f=70))) == 6
 
-    def test_l2_exactly_the_mean(self) -> None:
+    def test_exactly_the_mean(self) -> None:
         assert best(by_usage(0), *brokers(b1=10, b2=60, b3=70, b4=80, b5=80)) == ["b1"]
 
-    def test_l4_a_quarter_below(self) -> None:
+    def test_a_quarter_below(self) -> None:
         assert best(by_usage(25), *brokers(b1=25, b2=50, b3=75, b4=50)) == ["b1"]
 
-    def test_l5_all_alike(self) -> None:
+    def test_all_alike(self) -> None:
         assert best(by_usage(0), *brokers(b1=50, b2=50, b3=50)) == ["b1", "b2", "b3"]
 
-    def test_p3_the_history_moves_with_every_look_up_and_the_ranking_flips_at_the_seventh(self) -> None:
+    def test_the_history_moves_with_every_look_up_and_the_ranking_flips_at_the_seventh(self) -> None:
         memory = placed(BY_USAGE, candidate("b1", 80, 1), candidate("b2", 20, 1)).memory
         told = []
         for _ in range(7):
@@ -77,15 +77,15 @@ class TestLeastResourceUsage:
 
 
 class TestLeastLongTermRate:
-    def test_p4_85_percent_is_not_overloaded(self) -> None:
+    def test_85_percent_is_not_overloaded(self) -> None:
         four = [candidate("b1", 90, 0), candidate("b2", 50, 600), candidate("b3", 50, 500), candidate("b4", 85, 100)]
         assert best(BY_RATE, *four) == ["b4"]
 
-    def test_p4b_a_bundle_on_its_way_counts(self) -> None:
+    def test_a_bundle_on_its_way_counts(self) -> None:
         busy = candidate("b4", 85, 100, arriving={"t/new/0x0_0x1": bundle_of(450)})
         assert best(BY_RATE, candidate("b1", 90, 0), candidate("b2", 50, 600), candidate("b3", 50, 500), busy) == ["b3"]
 
-    def test_p5_all_overloaded_so_anybody_will_do(self) -> None:
+    def test_all_overloaded_so_anybody_will_do(self) -> None:
         answer = placed(BY_RATE, *brokers(b1=86, b2=86, b3=86, b4=86))
         assert (answer.best, answer.code) == (("b1", "b2", "b3", "b4"), "all-overloaded")
 
@@ -109,7 +109,7 @@ class TestExtensibleLeastResourceUsage:
 
 
 class TestRoundRobin:
-    def test_p6_one_after_the_other(self) -> None:
+    def test_one_after_the_other(self) -> None:
         memory, order = Memory(), []
         for _ in range(7):
             answer = placed(ParityRoundRobin(), *brokers(a=1, b=2, c=3), memory=memory)
@@ -123,7 +123,7 @@ class TestRoundRobin:
 
 
 class TestAvg:
-    def test_a4_all_brand_new_bundles_go_to_one_broker(self) -> None:
+    def test_all_brand_new_bundles_go_to_one_broker(self) -> None:
         eight = brokers(**{f"b{number}": 10.0 for number in range(8)})
         memory, chosen = Memory(), set()
         for number in range(20):

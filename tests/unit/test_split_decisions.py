@@ -71,7 +71,7 @@ def test_no_limit_of_sessions(mode: Mode) -> None:
     assert names(split({ns(0): (10, 90_000, 1.0, 1.0)}, SplitSettings(max_sessions=0), mode)) == []
 
 
-def test_r14_only_as_many_as_the_namespace_may_have() -> None:
+def test_only_as_many_as_the_namespace_may_have() -> None:
     hot = {ns(0): TOPICS, ns(1): TOPICS, ns(2): TOPICS}
     assert len(split(hot, existing=127).decisions) == 1
     assert [skip.code for skip in split(hot, existing=127).skips] == ["namespace-full"] * 2
@@ -110,7 +110,7 @@ def test_bundles_are_counted_by_namespace() -> None:
 
 
 @pytest.mark.parametrize("mode", BOTH)
-def test_r13_four_looks_in_a_row(mode: Mode) -> None:
+def test_four_looks_in_a_row(mode: Mode) -> None:
     hits: Mapping[str, int] = {}
     split_in = []
     for round_, topics in enumerate([1001, 1001, 1001, 1000, 1001, 1001, 1001, 1001], start=1):

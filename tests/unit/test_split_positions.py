@@ -1,4 +1,4 @@
-"""Where bundles are cut: the worked examples of the four algorithms, and what fixed mode does otherwise."""
+"""Where bundles are cut: the positions of the four algorithms, and what fixed mode does otherwise."""
 
 from __future__ import annotations
 

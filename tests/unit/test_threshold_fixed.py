@@ -35,7 +35,7 @@ def test_the_rule_itself_is_javas(high: float, low: float, sheds: bool) -> None:
     assert picked(round_) == ({"b1:1": [ns(0)]} if sheds else {})
 
 
-def test_t1_and_t9_are_answered_as_by_java() -> None:
+def test_are_answered_as_by_java() -> None:
     assert picked(shed(*forty_ten_ten(broker("b1", 40.0, 100.0, bundles(20, 16, 12, 10))))) == {"b1:1": [ns(0)]}
     loaded = [broker(f"b{number}", 80.0, 400.0, unknown=3) for number in range(1, 11) if number != 7]
     seen = view(*loaded, broker("b7", 81.0, 400.0, bundles(180, 120, 100)), broker("b11", 0.0))
@@ -50,7 +50,7 @@ def test_a_reason_tells_the_figures_in_one_sentence() -> None:
     )
 
 
-def test_t3_nothing_more_is_shed_once_balance_is_reached() -> None:
+def test_nothing_more_is_shed_once_balance_is_reached() -> None:
     first = view(broker("b1", 80.0, 100.0, bundles(60, 40)), broker("b2", 20.0, 20.0, bundles(10, 10, first=4)))
     later = view(broker("b1", 50.0, 60.0, bundles(60, 40)), broker("b2", 50.0, 60.0, bundles(10, 10, first=4)))
     rounds = play(SHEDDER, first, *[later] * 4)
@@ -93,7 +93,7 @@ def test_idle_bundles_relieve_nobody() -> None:
     assert codes(round_)[ns(0)] == "idle"
 
 
-def test_t10_a_quiet_round_moves_the_average_once() -> None:
+def test_a_quiet_round_moves_the_average_once() -> None:
     rounds = play(LOWER, view(broker("b1", 80.0), broker("b2", 75.0)), view(broker("b1", 50.0), broker("b2", 75.0)))
     assert ewmas(rounds[1])["b1:1"] == pytest.approx(0.77)
 
@@ -109,7 +109,7 @@ def test_the_first_figures_count_even_when_they_are_old() -> None:
 
 
 @pytest.mark.parametrize("cpu", [nan, inf])
-def test_t13_a_broker_without_a_finite_usage_is_left_out(cpu: float) -> None:
+def test_a_broker_without_a_finite_usage_is_left_out(cpu: float) -> None:
     blind = with_cpu(broker("b1", 0.0, 100.0, bundles(10, 10)), cpu)
     round_ = shed(blind, broker("b2", 50.0, 100.0, bundles(10, 10, first=2)), broker("b3", 50.0))
     assert picked(round_) == {}

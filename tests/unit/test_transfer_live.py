@@ -13,7 +13,7 @@ from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
 from tests.unit.shedding_builders import MIB, WEIGHTS, Load, broker, bundles, codes, ewmas, ns, picked, play, skip_of, view
 
-X1 = (
+ONE_HOT_OF_THREE = (
     broker("b1", 90.0, 100.0, bundles(2, 5, 10, 30)),
     broker("b2", 30.0, 30.0, bundles(5, 8, first=4)),
     broker("b3", 20.0, 20.0, bundles(4, 6, first=8)),
@@ -30,7 +30,7 @@ def at_once(*brokers: BrokerLoad, settings: TransferSettings | None = None, cool
 
 @pytest.mark.parametrize("mode", ["fixed", "parity"])
 def test_the_fourth_uneven_round_moves(mode: Mode) -> None:
-    found = rounds(*[view(*X1)] * 4, mode=mode)
+    found = rounds(*[view(*ONE_HOT_OF_THREE)] * 4, mode=mode)
     assert [codes(round_).get("c") for round_ in found] == ["waiting-for-hits"] * 3 + [None]
     assert picked(found[3]) == {"b1:1": [ns(0), ns(1), ns(2)]}
     assert {decision.destination for decision in found[3].decisions} == {"b3:1"}
@@ -39,7 +39,7 @@ def test_the_fourth_uneven_round_moves(mode: Mode) -> None:
 
 
 def test_a_decision_reads_as_a_sentence() -> None:
-    assert at_once(*X1).decisions[0].text == (
+    assert at_once(*ONE_HOT_OF_THREE).decisions[0].text == (
         "usage averages 46.7 % with a standard deviation of 30.9 %, and b1:1 is at 90.0 %: 2.0 MiB/s leave with this bundle for b3:1"
     )
 
@@ -148,14 +148,14 @@ def test_a_broker_that_gave_rests_until_its_figures_are_late_enough() -> None:
 
 
 def test_in_parity_mode_everybody_rests_with_it() -> None:
-    told = rounds(*(at(seconds, *X1) for seconds in (0, 60, 180)), mode="parity", settings=TransferSettings(hit_count=0))
+    told = rounds(*(at(seconds, *ONE_HOT_OF_THREE) for seconds in (0, 60, 180)), mode="parity", settings=TransferSettings(hit_count=0))
     assert [bool(picked(round_)) for round_ in told] == [True, False, True]
     assert codes(told[1]) == {"c": "cooling-down"}
 
 
 def test_load_data_that_are_too_old_are_not_used() -> None:
     settings = TransferSettings(hit_count=0, ttl_s=60)
-    old, hot, idle = averaged(broker("b1", 90.0), 0.9, 50.0), *X1[:2]
+    old, hot, idle = averaged(broker("b1", 90.0), 0.9, 50.0), *ONE_HOT_OF_THREE[:2]
     told = rounds(at(61, replace(old, broker="old:1"), hot, idle), settings=settings)[0]
     assert codes(told)["old:1"] == "outdated"
     told = rounds(at(61, replace(idle, broker="old:1", reported_at_ms=0), hot, idle), settings=settings)[0]
@@ -163,7 +163,10 @@ def test_load_data_that_are_too_old_are_not_used() -> None:
 
 
 def test_in_fixed_mode_a_broker_whose_clock_is_ahead_rests_all_the_same() -> None:
-    hot = [averaged(load, usage, mib, 9999.0) for load, usage, mib in ((X1[0], 0.9, 100.0), (X1[1], 0.3, 30.0), (X1[2], 0.2, 20.0))]
+    hot = [
+        averaged(load, usage, mib, 9999.0)
+        for load, usage, mib in ((ONE_HOT_OF_THREE[0], 0.9, 100.0), (ONE_HOT_OF_THREE[1], 0.3, 30.0), (ONE_HOT_OF_THREE[2], 0.2, 20.0))
+    ]
     told = rounds(at(0, *hot), at(60, *hot), settings=TransferSettings(hit_count=0))
     assert "b1:1" in picked(told[0])
     assert codes(told[1])["b1:1"] == "cooling-down"

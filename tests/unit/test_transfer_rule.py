@@ -1,4 +1,4 @@
-"""TransferShedder's round: the worked examples with their printed answers, then one story per repair."""
+"""TransferShedder's round: Java's rule, then one story per repair."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def java(seen: Stores, settings: TransferSettings = DEFAULT) -> TransferVerdict:
     return judge_as_java(seen, settings, hits)
 
 
-X1 = stores((90, 100, (2, 5, 10, 30)), (30, 30, (5, 8)), (20, 20, (4, 6)))
+ONE_HOT_OF_THREE = stores((90, 100, (2, 5, 10, 30)), (30, 30, (5, 8)), (20, 20, (4, 6)))
 
 
-def test_x1_the_fourth_round_moves_the_lightest_and_one_stays() -> None:
-    verdict = java(X1)
+def test_the_fourth_round_moves_the_lightest_and_one_stays() -> None:
+    verdict = java(ONE_HOT_OF_THREE)
     assert moved(verdict) == [("b1", 2, "b3"), ("b1", 5, "b3"), ("b1", 10, "b3")]
     assert {move.reason for move in verdict.moves} == {"Overloaded"}
     assert verdict.published is not None
@@ -57,13 +57,19 @@ def test_x1_the_fourth_round_moves_the_lightest_and_one_stays() -> None:
 
 
 UNEVEN = {
-    "X2": (stores((60, 100, (20, 20, 20, 30)), (50, 50, ()), (2, 1, ())), [("b1", 20, "b3"), ("b1", 20, "b3")]),
-    "X5b": (stores((95, 100, (10, 90)), (20, 10, (10,))), [("b1", 10, "b2")]),
-    "X6": (stores((90, 100, (45, 55)), (10, 20, (5, 15))), [("b2", 5, "b1"), ("b1", 45, "b2")]),
-    "X7": (stores((90, 100, (40, 30, 30)), (10, 20, (10, 10))), [("b1", 40, "b2")]),
-    "X8": (stores((100, 80, (20, 20, 20, 20)), (0, 0, ())), [("b1", 20, "b2"), ("b1", 20, "b2")]),
-    "X18": (stores((12, 12, (1, 2, 9)), (2, 2, ()), (1, 1, ()), (1, 1, ())), [("b1", 1, "b4"), ("b1", 2, "b4")]),
-    "X20": (stores((90, 90, (5, 10, 75)), (55, 55, ()), (55, 55, ()), (55, 55, ())), [("b1", 5, "b4"), ("b1", 10, "b4")]),
+    "an even and an almost empty broker beside it": (
+        stores((60, 100, (20, 20, 20, 30)), (50, 50, ()), (2, 1, ())),
+        [("b1", 20, "b3"), ("b1", 20, "b3")],
+    ),
+    "a small bundle beside a giant": (stores((95, 100, (10, 90)), (20, 10, (10,))), [("b1", 10, "b2")]),
+    "two large bundles for two small ones": (stores((90, 100, (45, 55)), (10, 20, (5, 15))), [("b2", 5, "b1"), ("b1", 45, "b2")]),
+    "a bundle of 40 of 100": (stores((90, 100, (40, 30, 30)), (10, 20, (10, 10))), [("b1", 40, "b2")]),
+    "an empty broker": (stores((100, 80, (20, 20, 20, 20)), (0, 0, ())), [("b1", 20, "b2"), ("b1", 20, "b2")]),
+    "two equally empty brokers": (stores((12, 12, (1, 2, 9)), (2, 2, ()), (1, 1, ()), (1, 1, ())), [("b1", 1, "b4"), ("b1", 2, "b4")]),
+    "three equal brokers beside it": (
+        stores((90, 90, (5, 10, 75)), (55, 55, ()), (55, 55, ()), (55, 55, ())),
+        [("b1", 5, "b4"), ("b1", 10, "b4")],
+    ),
 }
 
 
@@ -73,19 +79,19 @@ def test_worked_examples_of_the_fourth_round(name: str) -> None:
     assert moved(java(seen)) == wanted
 
 
-def test_x19_one_idle_broker_beside_five_equal_ones() -> None:
+def test_one_idle_broker_beside_five_equal_ones() -> None:
     verdict = java(stores(*[(50, 50, (5, 5, 10, 30))] * 5, (0, 0, ())))
     assert moved(verdict) == [("b1", 5, "b6"), ("b1", 5, "b6"), ("b1", 10, "b6")]
     assert {move.reason for move in verdict.moves} == {"Underloaded"}
 
 
-def test_x3_equal_brokers_are_left_alone() -> None:
+def test_equal_brokers_are_left_alone() -> None:
     verdict = judge_as_java(stores((50, 50, (10, 10)), (50, 50, (10, 10))), DEFAULT, 7)
     assert (verdict.skipped, verdict.hits) == ("HitCount", 0)
 
 
 @pytest.mark.parametrize("top", [(100.0,), (90.0, 10.0)])
-def test_x4_x5_sole_and_giant_bundles_stay(top: tuple[float, ...]) -> None:
+def test_sole_and_giant_bundles_stay(top: tuple[float, ...]) -> None:
     assert java(stores((95, 100, top), (20, 10, (10,)))).skipped == "NoBundles"
 
 
@@ -100,34 +106,34 @@ HOT = stores((95, 100, (10, 20, 70)), (20, 10, ()))
         (stores(), "NoBrokers"),
         (replace(HOT, now_ms=NOW_MS + 1_800_000), "OutDatedData"),
     ],
-    ids=["X9", "X10", "X11", "X12"],
+    ids=["just unloaded", "a broker without load data", "no brokers", "old load data"],
 )
 def test_rounds_that_end_early_leave_the_hit_count_alone(seen: Stores, skipped: str) -> None:
     verdict = judge_as_java(seen, AT_ONCE, 5)
     assert (verdict.skipped, verdict.hits, verdict.published) == (skipped, 5, None)
 
 
-X13 = stores((90, 100, (20, 20, 60)), (20, 10, (5, 5)))
+HOT_AND_IDLE = stores((90, 100, (20, 20, 60)), (20, 10, (5, 5)))
 
 
-def test_x13_a_bundle_that_moved_a_short_while_ago_stays() -> None:
-    verdict = java(replace(X13, cooling={ns(0)}), AT_ONCE)
+def test_a_bundle_that_moved_a_short_while_ago_stays() -> None:
+    verdict = java(replace(HOT_AND_IDLE, cooling={ns(0)}), AT_ONCE)
     assert [(move.bundle, move.destination) for move in verdict.moves] == [(ns(1), "b2:1")]
 
 
-def test_x14_without_transfers_no_destination_is_named() -> None:
-    verdict = java(X13, replace(AT_ONCE, transfer=False))
+def test_without_transfers_no_destination_is_named() -> None:
+    verdict = java(HOT_AND_IDLE, replace(AT_ONCE, transfer=False))
     assert [(move.bundle, move.destination) for move in verdict.moves] == [(ns(0), None)]
 
 
-def test_x15_two_pairs_from_both_ends() -> None:
+def test_two_pairs_from_both_ends() -> None:
     verdict = java(stores((95, 100, (10,) * 4), (90, 95, (10,) * 4), (50, 50, ()), (10, 10, ()), (5, 5, ())), AT_ONCE)
     assert moved(verdict) == [("b1", 10, "b5")] * 3 + [("b2", 10, "b4")] * 3
     assert verdict.published is not None
     assert list(verdict.published) == pytest.approx([0.5, 0.38079], abs=1e-5)
 
 
-def test_x16_without_usage_java_moves_all_but_one_and_fixed_half_the_difference() -> None:
+def test_without_usage_java_moves_all_but_one_and_fixed_half_the_difference() -> None:
     seen = stores((0, 100, (20, 20, 60)), (0, 10, ()))
     assert moved(java(seen, AT_ONCE)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
     assert moved(judge_repaired(seen, AT_ONCE, 0)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
@@ -136,7 +142,7 @@ def test_x16_without_usage_java_moves_all_but_one_and_fixed_half_the_difference(
     assert moved(judge_repaired(small, AT_ONCE, 0)) == [("b1", 40, "b2")]
 
 
-def test_x17_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
+def test_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
     seen = stores((90, 100, (46, 10, 44)), (10, 20, (5, 15)))
     swapped = [("b2", 5, "b1"), ("b2", 15, "b1"), ("b1", 46, "b2")]
     assert moved(java(seen, AT_ONCE)) == swapped
@@ -154,12 +160,18 @@ def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
 
 
 def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
-    for seen in (X1, UNEVEN["X2"][0], UNEVEN["X6"][0], UNEVEN["X7"][0], UNEVEN["X8"][0]):
+    for seen in (
+        ONE_HOT_OF_THREE,
+        UNEVEN["an even and an almost empty broker beside it"][0],
+        UNEVEN["two large bundles for two small ones"][0],
+        UNEVEN["a bundle of 40 of 100"][0],
+        UNEVEN["an empty broker"][0],
+    ):
         assert moved(judge_repaired(seen, DEFAULT, 3)) == moved(judge_as_java(seen, DEFAULT, 3))
 
 
 def test_of_equally_empty_brokers_the_first_by_name_takes() -> None:
-    assert moved(judge_repaired(UNEVEN["X18"][0], DEFAULT, 3)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
+    assert moved(judge_repaired(UNEVEN["two equally empty brokers"][0], DEFAULT, 3)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
 
 
 def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None:
@@ -181,7 +193,7 @@ def test_brokers_that_are_gone_or_outdated_take_nothing() -> None:
 
 
 def test_swaps_are_checked_like_moves() -> None:
-    seen = replace(UNEVEN["X6"][0], cooling={ns(2)})
+    seen = replace(UNEVEN["two large bundles for two small ones"][0], cooling={ns(2)})
     assert ("b2", 5, "b1") in moved(java(seen))
     assert ("b2", 5, "b1") not in moved(judge_repaired(seen, DEFAULT, 3))
 
@@ -193,8 +205,8 @@ def test_figures_that_are_no_numbers_are_left_out() -> None:
 
 
 def test_a_round_without_new_figures_is_no_hit() -> None:
-    assert judge_repaired(X1, DEFAULT, 2, fresh=False).hits == 2
-    assert judge_repaired(X1, DEFAULT, 2).hits == 3
+    assert judge_repaired(ONE_HOT_OF_THREE, DEFAULT, 2, fresh=False).hits == 2
+    assert judge_repaired(ONE_HOT_OF_THREE, DEFAULT, 2).hits == 3
 
 
 def test_excluded_namespaces_stay_since_4_0_and_idle_bundles_since_3_3() -> None:
@@ -207,7 +219,7 @@ def test_excluded_namespaces_stay_since_4_0_and_idle_bundles_since_3_3() -> None
 
 
 def test_up_to_3_2_throughput_alone_is_no_reason() -> None:
-    seen = UNEVEN["X18"][0]
+    seen = UNEVEN["two equally empty brokers"][0]
     even = replace(seen, brokers={name: replace(entry, usage=0.1) for name, entry in seen.brokers.items()})
     assert java(even, AT_ONCE).hits == 1
     assert java(even, replace(AT_ONCE, pulsar_version="3.0")).hits == 0

@@ -1,4 +1,4 @@
-"""UniformLoadShedder: the worked examples with their printed answers, then one story per repair."""
+"""UniformLoadShedder: Java's rule, then one story per repair."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def idle(rate: float, name: str = "b2") -> BrokerLoad:
     return broker(name, 10.0, rate=rate)
 
 
-U1 = (busy(30_000, 12_000, 3_500, 1_400), idle(10_000))
+TALKATIVE_AND_IDLE = (busy(30_000, 12_000, 3_500, 1_400), idle(10_000))
 
 
-def test_u1_a_fifth_of_the_difference_leaves() -> None:
-    round_ = java(*U1)
+def test_a_fifth_of_the_difference_leaves() -> None:
+    round_ = java(*TALKATIVE_AND_IDLE)
     assert picked(round_) == {"b1:1": [ns(1)]}
     assert round_.decisions[0].evidence["need"] == 4000
     assert codes(round_) == {"b2:1": "not-the-busiest", ns(0): "does-not-fit", ns(2): "does-not-fit"}
 
 
 @pytest.mark.parametrize(("cap", "leaving"), [(-1, [ns(1), ns(2)]), (1, [ns(1)])])
-def test_u1b_u1c_half_of_it_and_a_cap(cap: int, leaving: list[str]) -> None:
+def test_half_of_it_and_a_cap(cap: int, leaving: list[str]) -> None:
     settings = UniformSettings(max_unload=0.5, max_bundles=cap)
-    assert picked(java(*U1, settings=settings)) == picked(ours(*U1, settings=settings)) == {"b1:1": leaving}
+    assert picked(java(*TALKATIVE_AND_IDLE, settings=settings)) == picked(ours(*TALKATIVE_AND_IDLE, settings=settings)) == {"b1:1": leaving}
 
 
-def test_u2_throughput_decides_where_rates_are_equal() -> None:
+def test_throughput_decides_where_rates_are_equal() -> None:
     pair = broker("b1", 10.0, 100.0, bundles(22, 16, 2)), broker("b2", 10.0, 10.0)
     assert picked(java(*pair)) == picked(ours(*pair)) == {"b1:1": [ns(1), ns(2)]}
     assert java(*pair).decisions[0].evidence["need"] == 18 * MIB
@@ -55,7 +55,7 @@ def test_u2_throughput_decides_where_rates_are_equal() -> None:
     )
 
 
-def test_u3_java_unloads_the_idle_bundle_too() -> None:
+def test_java_unloads_the_idle_bundle_too() -> None:
     pair = busy(6_000, 1_000, 0), idle(0)
     assert picked(java(*pair)) == {"b1:1": [ns(0), ns(1)]}
     assert java(*pair).decisions[0].evidence["need"] == 1199
@@ -63,20 +63,20 @@ def test_u3_java_unloads_the_idle_bundle_too() -> None:
     assert codes(ours(*pair))[ns(1)] == "idle"
 
 
-def test_u4_too_little_is_not_worth_it() -> None:
+def test_too_little_is_not_worth_it() -> None:
     pair = busy(4_000, 500, 0), idle(0)
     assert codes(java(*pair))["b1:1"] == codes(ours(*pair))["b1:1"] == "too-little-traffic"
 
 
-def test_u5_a_sole_bundle_stays() -> None:
+def test_a_sole_bundle_stays() -> None:
     assert codes(java(busy(30_000, 3_000), idle(10_000)))["b1:1"] == "sole-bundle"
 
 
-def test_u6_exactly_the_threshold_is_even() -> None:
+def test_exactly_the_threshold_is_even() -> None:
     assert codes(java(busy(15_000, 500, 400), idle(10_000))) == {"c": "even"}
 
 
-def test_u7_javas_minimum_never_exceeds_31_bits() -> None:
+def test_javas_minimum_never_exceeds_31_bits() -> None:
     pair = broker("b1", 10.0, 6e9 / MIB, bundles(50, 40)), broker("b2", 10.0, 1e9 / MIB)
     high = broker("b1", 10.0, 6e9 / MIB, bundles(50, 40)), broker("b2", 10.0, 4e9 / MIB)
     tight = UniformSettings(throughput_ratio=2.0)
@@ -86,17 +86,17 @@ def test_u7_javas_minimum_never_exceeds_31_bits() -> None:
     assert picked(ours(*pair)) == picked(java(*pair)) == {"b1:1": [ns(0), ns(1)]}
 
 
-def test_u8_no_brokers() -> None:
+def test_no_brokers() -> None:
     assert codes(java()) == codes(ours()) == {"c": "even"}
 
 
-def test_u9_a_bundle_costs_java_whole_messages_only() -> None:
+def test_a_bundle_costs_java_whole_messages_only() -> None:
     pair = busy(9_000, 1_000.9, 599.9, 0.5), idle(1_000)
     assert picked(java(*pair)) == {"b1:1": [ns(0), ns(1), ns(2)]}
     assert picked(ours(*pair)) == {"b1:1": [ns(0), ns(2)]}
 
 
-def test_u10_of_two_busiest_brokers_the_first_of_the_walk_gives() -> None:
+def test_of_two_busiest_brokers_the_first_of_the_walk_gives() -> None:
     seen = (
         broker("b1", 10.0, rate=9_000, owned=talking(500, 500)),
         broker("b2", 10.0, rate=9_000, owned=talking(500, 500, first=2)),
@@ -106,13 +106,13 @@ def test_u10_of_two_busiest_brokers_the_first_of_the_walk_gives() -> None:
     assert picked(ours(*seen)) == {"b1:1": [ns(0), ns(1)]}
 
 
-def test_u12_three_idle_bundles_leave_and_the_hot_one_stays() -> None:
+def test_three_idle_bundles_leave_and_the_hot_one_stays() -> None:
     pair = busy(30_000, 30_000, 0, 0, 0), idle(1_000)
     assert set(picked(java(*pair))["b1:1"]) == {ns(1), ns(2), ns(3)}
     assert codes(ours(*pair))["b1:1"] == "nothing-fits"
 
 
-def test_u11_where_the_rate_moves_nothing_java_does_not_look_at_the_throughput() -> None:
+def test_where_the_rate_moves_nothing_java_does_not_look_at_the_throughput() -> None:
     seen = (
         broker("b1", 10.0, 100.0, bundles(12, 8), rate=100),
         broker("b2", 10.0, 1.0, talking(50_000, first=4), rate=50_000),
@@ -132,7 +132,7 @@ def test_up_to_4_0_a_bundle_may_be_a_thousand_messages_too_large() -> None:
 
 
 def test_settling_brokers_and_figures_that_are_no_numbers_are_not_compared() -> None:
-    round_ = ours(*U1, broker("b3", 10.0, rate=nan), broker("b4", 10.0, rate=9e9, settling=True))
+    round_ = ours(*TALKATIVE_AND_IDLE, broker("b3", 10.0, rate=nan), broker("b4", 10.0, rate=9e9, settling=True))
     assert picked(round_) == {"b1:1": [ns(1)]}
     assert skip_of(round_, "b3:1").code == "unusable-figures"
     assert skip_of(round_, "b4:1").code == "settling"
@@ -140,5 +140,5 @@ def test_settling_brokers_and_figures_that_are_no_numbers_are_not_compared() -> 
 
 
 def test_the_cap_leaves_a_reason_behind() -> None:
-    round_ = ours(*U1, settings=UniformSettings(max_unload=0.5, max_bundles=1))
+    round_ = ours(*TALKATIVE_AND_IDLE, settings=UniformSettings(max_unload=0.5, max_bundles=1))
     assert codes(round_)[ns(2)] == "enough-for-one-round"

@@ -52,14 +52,8 @@ def check_tokens(settings: Settings) -> list[Finding]:
     return [*(check_expiry(settings.job.pulsar, now_s) if pulsar_topics(settings.job) else []), *named]
 
 
-def check_clusters(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
-    """The findings of all clusters; with several, each finding names its cluster. `shadow`: no executor of ours acts."""
-    for _, check in cluster_checks(settings, shadow, patience_s):
-        yield from check()
-
-
 def cluster_checks(settings: Settings, shadow: bool, patience_s: float = PATIENCE_S) -> Iterator[tuple[str, Check]]:
-    """The check of each cluster, with its name."""
+    """The check of each cluster, with its name; with several, each finding names its cluster. `shadow`: no executor of ours acts."""
 
     def named(cluster: PulsarSettings) -> Iterator[Finding]:
         for finding in check_cluster(settings, cluster, shadow, patience_s):
