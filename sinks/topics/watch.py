@@ -31,14 +31,17 @@ _END_S = 1.0
 
 
 @contextmanager
-def watched(uris: Iterable[str], access: TopicAccess, outage: Outage) -> Iterator[None]:
-    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError."""
+def watched(uris: Iterable[str], access: TopicAccess, outage: Outage, every_s: float = _EVERY_S) -> Iterator[None]:
+    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError.
+
+    `every_s`: pause before each probe.
+    """
     probes = _probes(uris, access)
     if not probes:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(probes, outage, ended), name="watch-topics", daemon=True)
+    thread = threading.Thread(target=_watch, args=(probes, outage, ended, every_s), name="watch-topics", daemon=True)
     thread.start()
     try:
         yield
@@ -80,9 +83,9 @@ def _probes(uris: Iterable[str], access: TopicAccess) -> list[_Probe]:
     return found
 
 
-def _watch(probes: Sequence[_Probe], outage: Outage, ended: threading.Event) -> None:
+def _watch(probes: Sequence[_Probe], outage: Outage, ended: threading.Event, every_s: float) -> None:
     try:
-        while not ended.wait(_EVERY_S):
+        while not ended.wait(every_s):
             error = next(filter(None, map(_answer, probes)), None)
             if not ended.is_set():
                 outage.probed(error)
