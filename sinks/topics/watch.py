@@ -31,14 +31,17 @@ _END_S = 1.0
 
 
 @contextmanager
-def watched(topics: Collection[TopicUri], access: TopicAccess, outage: RetryBackoff) -> Iterator[None]:
-    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError."""
+def watched(topics: Collection[TopicUri], access: TopicAccess, outage: RetryBackoff, every_s: float = _EVERY_S) -> Iterator[None]:
+    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError.
+
+    `every_s`: pause before each probe.
+    """
     probes = _probes(topics, access)
     if not probes:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(probes, outage, ended), name="watch-topics", daemon=True)
+    thread = threading.Thread(target=_watch, args=(probes, outage, ended, every_s), name="watch-topics", daemon=True)
     thread.start()
     try:
         yield
@@ -79,9 +82,9 @@ def _probes(topics: Collection[TopicUri], access: TopicAccess) -> list[_Probe]:
     return found
 
 
-def _watch(probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event) -> None:
+def _watch(probes: Sequence[_Probe], outage: RetryBackoff, ended: threading.Event, every_s: float) -> None:
     try:
-        while not ended.wait(_EVERY_S):
+        while not ended.wait(every_s):
             error = next(filter(None, map(_answer, probes)), None)
             if not ended.is_set():
                 outage.probed(error)

@@ -15,6 +15,9 @@ from typing import Any
 
 from tests.pulsar_fake.model import Answer, Cluster, Request
 
+#: The first byte of a TLS handshake.
+_TLS = b"\x16"
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -146,10 +149,11 @@ class FakePulsar:
 
 
 async def _read(broker: str, reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection; None when it was closed."""
-    first = await reader.readline()
-    if not first:
+    """The next request of a connection; None when it was closed, or begins as TLS does: a web server closes it at once too."""
+    begin = await reader.read(1)
+    if begin in (b"", _TLS):
         return None
+    first = begin + await reader.readline()
     method, target, _ = first.decode("latin-1").split()
     headers = {}
     while (line := (await reader.readline()).decode("latin-1").strip()) != "":

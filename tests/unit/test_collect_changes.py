@@ -76,7 +76,7 @@ def test_a_report_that_does_not_say_when_it_was_written_never_stands_still(body:
 def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_path: Path) -> None:
     said, stop = list[Line](), threading.Event()
     with FakePulsar(Cluster(report=REPORT)) as pulsar:
-        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "collector.pass_interval_ms=1000", "pulsar.attempts=1")
+        given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", "collector.pass_interval_ms=100", "pulsar.attempts=1")
         settings, first = load(flags=given), pulsar.cluster.brokers[-1]
 
         def say(told: Line | str) -> None:

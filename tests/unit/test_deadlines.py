@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpcore
+import httpx  # noqa: F401  # the first call would load it, and its deadline would run
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
@@ -33,7 +34,7 @@ from tests.pulsar_fake.trickler import LONG, Trickler, trickler
 BODY = json.dumps(["127.0.0.1:1"]).encode()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 #: Longer than a busy machine needs to connect, much shorter than the answer.
-SHORT_MS = 1_500
+SHORT_MS = 750
 
 
 def padded(text: bytes) -> bytes:
@@ -75,7 +76,7 @@ def test_a_broker_that_trickles_is_cut_off_at_the_deadline(server: Trickler, nam
     server.at_once, server.slowly = TRICKLES[name]
     with (
         closing(PulsarAdmin(settings(server))) as admin,
-        pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 1\.5 s.*raise pulsar\.deadline_ms"),
+        pytest.raises(BrokerUnavailable, match=r"did not answer the list of brokers within 0\.75 s.*raise pulsar\.deadline_ms"),
     ):
         admin.brokers()
     assert gave_up_early(server)
@@ -92,7 +93,7 @@ def test_repetitions_are_part_of_the_deadline(server: Trickler) -> None:
 def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
     """The one that was cut off is not used again; the next call gets a new one."""
     server.at_once, server.slowly = TRICKLES["body"]
-    with closing(PulsarAdmin(settings(server))) as admin:
+    with closing(PulsarAdmin(settings(server, deadline_ms=2 * SHORT_MS))) as admin:  # its last call has to succeed, on a busy machine too
         with pytest.raises(BrokerUnavailable):
             admin.brokers()
         server.quick = HEAD % len(BODY) + BODY
@@ -105,7 +106,7 @@ def test_the_connections_of_others_stay_usable(server: Trickler) -> None:
 def test_a_body_that_is_taken_byte_by_byte_is_cut_off(server: Trickler) -> None:
     server.reads_slowly, server.slowly = True, bytes(LONG)
     call = Call("making a topic", "PUT", "/admin/v2/x", body=bytes(32 * 2**20))
-    with closing(PulsarHttp(settings(server), frozenset)) as http, pytest.raises(BrokerUnavailable, match=r"within 1\.5 s"):
+    with closing(PulsarHttp(settings(server), frozenset)) as http, pytest.raises(BrokerUnavailable, match=r"within 0\.75 s"):
         http.ask(call)
     assert gave_up_early(server)
 
@@ -125,7 +126,7 @@ def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) 
     with closing(PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
-    assert "within 1.5 s; check the broker, or raise collector.broker_deadline_ms" in done.missing[server.address]
+    assert "within 0.75 s; check the broker, or raise collector.broker_deadline_ms" in done.missing[server.address]
 
 
 def test_a_clock_is_not_waited_for(server: Trickler) -> None:

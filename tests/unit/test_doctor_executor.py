@@ -13,6 +13,7 @@ from rebalancer.cli.doctor.signing import check_signing
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.secret_file import Secret
+from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningKey, SigningSettings
 from streaming.settings import JobSettings
@@ -136,6 +137,6 @@ def test_what_is_wrong_with_the_commands_counts_more_than_who_can_read_the_key(t
 
 
 def test_commands_that_cannot_be_read_leave_the_key_usable(tmp_path: Path) -> None:
-    topics = topics_of(commands="kafka://127.0.0.1:1/commands")
-    found = check_signing(JobSettings(topics=topics, signing=SigningSettings(str(Keys(tmp_path).file))), now_ms())
+    topics, kafka = topics_of(commands="kafka://127.0.0.1:1/commands"), KafkaSettings(timeout_ms=100)
+    found = check_signing(JobSettings(topics=topics, kafka=kafka, signing=SigningSettings(str(Keys(tmp_path).file))), now_ms())
     assert (found.status, found.remedy) == ("warn", "see the finding about topic commands")

@@ -36,7 +36,8 @@ def words(server: socket.socket, folder: Path, *more: str) -> list[str]:
     port = server.getsockname()[1]
     topics = [f"topics.{name}=pulsar://127.0.0.1:{port}/t/ns/{name}" for name in TOPICS]
     folders = [f"job.checkpoint={folder}/checkpoint", f"executor.state={folder}/executor"]
-    return [word for setting in (*topics, *folders, "pulsar.deadline_ms=1000", *more) for word in ("--set", setting)]
+    times = ["pulsar.deadline_ms=1000", "pulsar.connect_timeout_ms=200"]
+    return [word for setting in (*topics, *folders, *times, *more) for word in ("--set", setting)]
 
 
 def expired(folder: Path) -> str:
@@ -119,6 +120,7 @@ def test_what_a_check_raises_is_raised() -> None:
         TimeLimit(print).run("cluster", broken)
 
 
+@pytest.mark.heavy  # five seconds, which is enough for all other checks on a busy machine
 def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_time(silent: socket.socket, tmp_path: Path) -> None:
     places = {f"topics.{name}": f"file://{tmp_path}/{name}" for name in TOPICS}
     places |= {"job.checkpoint": f"{tmp_path}/checkpoint", "executor.state": f"{tmp_path}/executor", "pulsar.cluster": "c"}

@@ -13,6 +13,7 @@ import pytest
 from rebalancer.cli import exits
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.running import check_job
+from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guard_of, guarded, holder
 from streaming.settings import JobSettings
@@ -119,7 +120,8 @@ def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
 
 
 def test_rounds_that_cannot_be_read_leave_the_health_unknown(control: Control) -> None:
-    elsewhere = replace(a_job(control), topics=replace(a_job(control).topics, rounds=topic_of("kafka://127.0.0.1:1/rounds")))
+    topics = replace(a_job(control).topics, rounds=topic_of("kafka://127.0.0.1:1/rounds"))
+    elsewhere = replace(a_job(control), topics=topics, kafka=KafkaSettings(timeout_ms=100))
     with running(control):
         told = [check_job(elsewhere, ENGINE, now_ms(), expected=expected).status for expected in (True, False)]
     assert told == ["fail", "warn"]

@@ -31,8 +31,8 @@ def test_a_server_that_accepts_connections_and_answers_nothing_is_away(shape: st
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = shape.format(f"127.0.0.1:{silent.getsockname()[1]}")
-        access = TopicAccess(KafkaSettings(timeout_ms=1_000), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=300))
-        with watched([topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append)):
+        access = TopicAccess(KafkaSettings(timeout_ms=200), PulsarSettings(deadline_ms=1_000, connect_timeout_ms=200))
+        with watched([topic_of(uri)], access, RetryBackoff(60, lambda _: True, said.append), every_s=0.01):
             eventually(lambda: bool(said), 180, "nothing is said about the outage")
     assert said[0].startswith(f"{uri}: {sentence}")
     assert said[0].endswith("; trying again for up to 60 s")
