@@ -54,6 +54,23 @@ def test_a_clock_that_was_set_back_is_believed_in_the_end() -> None:
     assert judge_all(Clock(10_000_000), *steps)[1] == ["behind"] * 15 + ["moved-back"]
 
 
+def test_records_that_are_not_believed_and_go_back_and_forth_prove_nothing() -> None:
+    """A part of the log that is delivered twice spans as much as a log that has moved on, but it does not ascend."""
+    minutes = [0, 4, 8, 12, 8, 12, 16, 20]
+    clock, verdicts = judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))
+    assert (clock.now_ms, verdicts) == (1_000_000, ["ahead"] * 8)
+
+
+def test_records_of_one_moment_and_those_as_far_apart_as_is_believed_go_on_with_the_run() -> None:
+    minutes = [0, 5, 5, 10, 15]
+    assert judge_all(Clock(1_000_000), *(1_000_000 + 60_000 * (60 + minute) for minute in minutes))[1] == ["ahead"] * 4 + ["moved-on"]
+
+
+def test_a_gap_that_is_not_believed_begins_another_run() -> None:
+    steps = [4_000_000, 4_300_000, 4_600_001, 4_900_001]
+    assert judge_all(Clock(1_000_000), *steps)[1] == ["ahead"] * 4
+
+
 @given(st.lists(st.integers(0, 2**53), max_size=30))
 def test_time_never_leaves_the_believed_range(timestamps: list[int]) -> None:
     clock = Clock(1_000_000)

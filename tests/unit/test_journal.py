@@ -60,6 +60,14 @@ def test_dry_runs_and_open_intents_are_no_verdict(tmp_path: Path) -> None:
         assert one.earlier(received("other", 99)) == (None, None)
 
 
+def test_what_is_unfinished_comes_in_the_order_in_which_it_began(tmp_path: Path) -> None:
+    """Of two at the same moment, the one that comes first in the topic."""
+    with journal(tmp_path) as one:
+        for id_, place, at_ms in (("a", 4, 30), ("b", 3, 20), ("c", 2, 10), ("d", 1, 20)):
+            one.intend(received(id_, place), None, at_ms)
+        assert [entry.received.id for entry in one.unfinished()] == ["c", "d", "b", "a"]
+
+
 def test_epochs_only_grow(tmp_path: Path) -> None:
     with journal(tmp_path) as one:
         assert one.newest_epoch("c") == 0

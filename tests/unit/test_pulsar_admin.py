@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -75,6 +75,22 @@ def test_what_it_asks_and_what_it_does(admin: Connect, manager: str) -> None:
         assert client.owner(BUNDLE) == three
         client.split(OTHER, "range_equally_divide", None)
         assert client.ranges("t/ns")[1:] == ("0x80000000_0xbfffffff", "0xbfffffff_0xffffffff")
+
+
+def test_names_are_quoted_so_that_brokers_read_the_same_name(admin: Connect) -> None:
+    """Pulsar takes %41 in a path for an A, and what follows a ? or # for something else."""
+    with running(cluster()) as pulsar:
+        client = admin(pulsar)
+        for name, quoted in (("t/50%41", "t/50%2541"), ("t/a b?c#d", "t/a%20b%3Fc%23d"), ("t/é:1", "t/%C3%A9:1")):
+            with suppress(AdminError):
+                client.ranges(name)
+            assert pulsar.asked("GET")[-1].target == f"/admin/v2/namespaces/{quoted}/bundles"
+            with suppress(AdminError):
+                client.unload(f"{name}/0x00000000_0x80000000", "br&1:8080")
+            assert (
+                pulsar.asked("PUT")[-1].target
+                == f"/admin/v2/namespaces/{quoted}/0x00000000_0x80000000/unload?destinationBroker=br%261:8080"
+            )
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])

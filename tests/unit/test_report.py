@@ -193,6 +193,14 @@ def test_figures_that_nobody_knows_are_null_and_the_json_is_legal() -> None:
     assert data["runs"][0]["usage"]["lines"][1]["y"] == [None, 50.0]
 
 
+def test_a_name_that_looks_like_markup_stays_inside_the_data() -> None:
+    nasty = "</script><!--<script>&lt;"
+    page = render([a_run((0.9, 0.1), (0.5, 0.5), title=nasty), a_run((0.5, 0.5))], title=nasty, made_by=nasty)
+    data = page_data(page)
+    assert (data["title"], data["made_by"], data["runs"][0]["title"]) == (nasty, nasty, nasty)
+    assert nasty not in page
+
+
 def test_a_report_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(IsADirectoryError):

@@ -1,0 +1,308 @@
+"""Do the fast tests notice a small fault? `python -m scripts.mutate --seed 7 --count 60` makes 60, one at a time, in copies.
+
+A first run of the fast tests notes which functions each test enters. Of a mutant, those that enter its function run, the quickest first;
+with a mutant outside of functions, those that enter its module. One line per mutant; exit code 1 if one survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
+#: Without tests/properties, where noting what is entered takes most of the time: what these catch in addition counts as survived.
+_FOLDERS = ["tests/unit", "tests/golden"]
+_OPTIONS = [
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--hypothesis-profile=quick",
+    "--hypothesis-seed=0",
+    "-m",
+    "not spark and not slow and not heavy",
+]
+_OPERATORS: dict[type, type] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+_OPERATORS |= {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And}
+_OPERATORS |= {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
+_FUNCTIONS = {"sorted": "list", "min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+class Mutant(NamedTuple):
+    """`span`: from where to where the text of the file is replaced by `new`; `function`: first line of the one it is in, or 0."""
+
+    file: str
+    line: int
+    function: int
+    kind: str
+    span: tuple[int, int]
+    old: str
+    new: str
+
+
+class Entered(NamedTuple):
+    """One test of the first run: what it entered, as "file:first line", and how long it took."""
+
+    test: str
+    seconds: float
+    functions: frozenset[str]
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Small faults in place of a node, each with the name of its kind."""
+    new: Any = copy.deepcopy(node)
+    match new:
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield "dropped", ast.Pass()
+        case ast.Return(value=ast.expr()) if not isinstance(new.value, ast.Constant):
+            yield "returned", ast.Return(ast.Constant(None))
+        case ast.If() | ast.IfExp() | ast.While():
+            yield "condition", ast.UnaryOp(ast.Not(), new.test)
+        case ast.expr():
+            yield from _other_values(new)
+
+
+def _other_values(new: Any) -> Iterator[tuple[str, ast.AST]]:
+    match new:
+        case ast.Compare(ops=[operator]) if type(operator) in _OPERATORS:
+            new.ops = [_OPERATORS[type(operator)]()]
+            yield "comparison", new
+        case ast.BinOp() | ast.BoolOp() if type(new.op) in _OPERATORS:
+            new.op = _OPERATORS[type(new.op)]()
+            yield "operator", new
+        case ast.UnaryOp(op=ast.Not()):
+            yield "condition", new.operand
+        case ast.Constant(value=bool()):
+            yield "constant", ast.Constant(not new.value)
+        case ast.Constant(value=int() | float()):
+            yield "constant", ast.Constant(new.value + 1)
+        case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
+            new.func.id = _FUNCTIONS[name]
+            new.keywords = [] if name == "sorted" else new.keywords
+            yield "function", new
+        case ast.Call(args=[first, second, *rest]) if not any(isinstance(one, ast.Starred) for one in new.args):
+            new.args = [second, first, *rest]
+            yield "arguments", new
+
+
+def mutants(root: Path, file: str) -> list[Mutant]:
+    """All of one module. Left out: annotations, decorators, assertions, and what only makes the text of a message."""
+    text = (root / file).read_text("utf-8")
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found: list[Mutant] = []
+
+    def visit(node: ast.AST, function: int) -> None:
+        if isinstance(node, ast.JoinedStr | ast.Assert | ast.Raise):
+            return
+        if isinstance(node, ast.FunctionDef):
+            function = min(node.lineno, *(one.lineno for one in node.decorator_list), node.lineno)
+        for kind, new in changes(node):
+            place: Any = node.test if isinstance(node, ast.If | ast.IfExp | ast.While) else node
+            span = (starts[place.lineno - 1] + place.col_offset, starts[place.end_lineno - 1] + place.end_col_offset)
+            written = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
+            found.append(Mutant(file, place.lineno, function, kind, span, text.encode()[slice(*span)].decode(), written))
+        for name, field in ast.iter_fields(node):
+            if name not in ("annotation", "returns", "decorator_list"):
+                for child in field if isinstance(field, list) else [field]:
+                    if isinstance(child, ast.AST):
+                        visit(child, function)
+
+    visit(ast.parse(text), 0)
+    return found
+
+
+def drawn(root: Path, seed: int, count: int) -> list[Mutant]:
+    """Spread over the areas by their weight, over the modules of an area, and over the kinds that a module has room for."""
+    random_ = random.Random(seed)
+    chosen: list[Mutant] = []
+    for area, weight in AREAS.items():
+        modules = [found for file in sorted((root / area).rglob("*.py")) if (found := mutants(root, str(file.relative_to(root))))]
+        random_.shuffle(modules)
+        for number in range(round(count * weight / sum(AREAS.values()))):
+            left = [one for one in modules[number % len(modules)] if one not in chosen]
+            if left:
+                kind = random_.choice(sorted({one.kind for one in left}))
+                chosen.append(random_.choice([one for one in left if one.kind == kind]))
+    return chosen
+
+
+_HERE = f"{Path(__file__).parents[1]}/"
+_entered: list[set[str]] = []
+
+
+def _see(frame: FrameType, event: str, _: object) -> None:
+    file, _, below = frame.f_code.co_filename.partition(_HERE)
+    if not file and _entered and below.startswith(tuple(AREAS)):
+        _entered[-1].add(f"{below}:{frame.f_code.co_firstlineno}")
+
+
+def _noted(name: str, scope: str) -> Iterator[Any]:
+    _entered.append(set())
+    sys.settrace(_see)
+    threading.settrace(_see)
+    started = time.perf_counter()
+    result = yield
+    functions = _entered.pop()
+    if not _entered:
+        sys.settrace(None)
+    elif scope == "function":
+        _entered[-1].update(functions)
+    with Path(os.environ["MUTATE_NOTES"]).open("ab", buffering=0) as notes:
+        notes.write(json.dumps([name, time.perf_counter() - started, sorted(functions)]).encode() + b"\n")
+    return result
+
+
+if "MUTATE_NOTES" in os.environ:
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+        """Notes what one test enters."""
+        return (yield from _noted(item.nodeid, "test"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[Any]:
+        """What a fixture of several tests enters counts for all tests of the file."""
+        if fixturedef.scope == "function":
+            return (yield)
+        return (yield from _noted(request.node.nodeid.partition("::")[0], fixturedef.scope))
+
+
+def first_run(tree: Path, notes: Path) -> list[Entered]:
+    """What each fast test enters."""
+    if (
+        not notes.exists()
+        and _pytest(tree, [*_FOLDERS, *_OPTIONS, "-n", "2", "-p", "scripts.mutate"], 1_800, {"MUTATE_NOTES": str(notes)}) is None
+    ):
+        raise SystemExit("the fast tests did not end within 30 minutes")
+    lines: list[tuple[str, float, list[str]]] = [json.loads(line) for line in notes.read_text("utf-8").splitlines()]
+    shared: dict[str, set[str]] = {}
+    for name, _, functions in lines:
+        if "::" not in name:
+            shared.setdefault(name, set()).update(functions)
+    tests = {name: (took, functions) for name, took, functions in lines if "::" in name}
+    return [
+        Entered(name, took, frozenset({*functions, *shared.get(name.partition("::")[0], ())})) for name, (took, functions) in tests.items()
+    ]
+
+
+def _chosen(mutant: Mutant, tests: Sequence[Entered]) -> list[Entered]:
+    """Those that may notice, by file, the quickest file first."""
+    inside = (
+        (lambda name: name == f"{mutant.file}:{mutant.function}") if mutant.function else (lambda name: name.startswith(f"{mutant.file}:"))
+    )
+    found = [one for one in tests if any(map(inside, one.functions))]
+    files: Counter[str] = Counter()
+    for one in found:
+        files[one.test.partition("::")[0]] += one.seconds  # type: ignore[assignment]
+    return sorted(found, key=lambda one: (files[one.test.partition("::")[0]], one.test.partition("::")[0]))
+
+
+def _pytest(tree: Path, arguments: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None) -> str | None:
+    """What pytest prints; None after the limit."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+    with subprocess.Popen(
+        command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as run:
+        try:
+            return run.communicate(timeout=limit_s)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            return None
+
+
+def verdict(tree: Path, mutant: Mutant, tests: Sequence[Entered]) -> str:
+    """Makes the mutant in a copy of the tree, and names the first test that fails."""
+    chosen = _chosen(mutant, tests)
+    if not chosen:
+        return "survived: no fast test enters it"
+    path = tree / mutant.file
+    before = path.read_bytes()
+    path.write_bytes(before[: mutant.span[0]] + mutant.new.encode() + before[mutant.span[1] :])
+    try:
+        ids = tree / "mutant-tests.txt"
+        ids.write_text("\n".join(one.test for one in chosen), "utf-8")
+        limit_s = 60 + 10 * sum(one.seconds for one in chosen)
+        shown = _pytest(tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], limit_s)
+    finally:
+        path.write_bytes(before)
+    if shown is None:
+        return "caught by the time-out"
+    failed = next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+    if failed:
+        return f"caught by {failed.split(' ')[1]}"
+    last = shown.strip().splitlines()[-1]
+    return f"survived {len(chosen)} tests" if " passed" in last else f"caught by pytest: {last}"
+
+
+def copied(root: Path, tree: Path) -> Path:
+    """The tree without what tests do not need."""
+    left_out = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
+    return Path(shutil.copytree(root, tree, ignore=left_out))
+
+
+def line_of(mutant: Mutant) -> str:
+    """The mutant on one line."""
+    old, new = (" ".join(text.split()) for text in (mutant.old, mutant.new))
+    return f"{mutant.file}:{mutant.line} [{mutant.kind}] {old} → {new}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints one line per mutant. Returns 1 if one survived."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.mutate", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--only", default="", help="a path's beginning: mutants of these files only")
+    parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    parser.add_argument("--notes", type=Path, help="what the tests enter: made if it does not exist, used again if it does")
+    options = parser.parse_args(arguments)
+    root = Path(__file__).parents[1]
+    chosen = [one for one in drawn(root, options.seed, options.count) if one.file.startswith(options.only)]
+    if options.list:
+        print(*map(line_of, chosen), sep="\n")
+        return 0
+    os.nice(19)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.at_once) as pool:
+        free: Queue[Path] = Queue()
+        for number in range(options.at_once):
+            free.put(copied(root, Path(folder) / f"tree{number}"))
+        tests = first_run(Path(folder) / "tree0", options.notes or Path(folder) / "notes")
+
+        def one(mutant: Mutant) -> str:
+            tree = free.get()
+            try:
+                found = verdict(tree, mutant, tests)
+            finally:
+                free.put(tree)
+            print(f"{line_of(mutant)}: {found}", flush=True)
+            return found
+
+        survived = sum(found.startswith("survived") for found in pool.map(one, chosen))
+    print(f"seed {options.seed}: {len(chosen) - survived} of {len(chosen)} mutants caught")
+    return survived > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
