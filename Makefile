@@ -1,7 +1,7 @@
 # pulsar-rebalancer: everything a developer runs. Bare `make` prints the targets.
 #
-# .venv is made on first use and renewed when the lock file or pyproject.toml changes; scripts/bootstrap.sh checks
-# Python and Java and says how to get them. Change the interpreter with `make PYTHON=python3.12 …`.
+# .venv is created on first use and updated when the lock file or pyproject.toml changes; scripts/bootstrap.sh checks
+# Python and Java and prints how to install them. Change the interpreter with `make PYTHON=python3.12 …`.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,13 +13,13 @@ STAMP := $(VENV)/.stamp
 # Spark starts its Python workers from these: they must be the interpreter that runs the driver.
 export PYSPARK_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
-# Tests start our commands and Spark's workers hundreds of times; where somebody forbids byte code, each start compiles everything anew.
+# Tests start our commands and Spark's workers hundreds of times; with PYTHONDONTWRITEBYTECODE set, each start would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 RUN := source scripts/java.sh && $(VENV)/bin
 PACKAGES := streaming strategies sinks rebalancer
 # benchmarks/ and examples/ are checked like the packages.
 CHECKED := $(PACKAGES) tests $(wildcard benchmarks examples)
-# The longest first, so that no core waits for them in the end.
+# The longest first, so that no core is idle at the end.
 FAST := $(wildcard tests/properties tests/architecture tests/unit tests/golden)
 ARGS ?=
 
@@ -28,7 +28,7 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(STAMP) ## make or renew .venv (every target that needs it does this by itself)
+setup: $(STAMP) ## create or update .venv (targets that need it do this first)
 
 $(STAMP): requirements/dev.lock pyproject.toml scripts/bootstrap.sh scripts/java.sh
 	@scripts/bootstrap.sh $(VENV)
@@ -45,11 +45,11 @@ demo-kafka: $(STAMP) ## the same with all topics on a real Kafka broker, started
 demo-pulsar: $(STAMP) ## a real Pulsar cluster of 4 brokers with live clients, started for it and balanced (Linux and a JDK; 241 MiB the first time)
 	@$(RUN)/python -m tests.servers.pulsar_demo $(ARGS)
 
-# Two lanes: servers wait more than they work. tests/conftest.py puts the long ones first.
+# Two lanes: tests with servers wait more than they compute. tests/conftest.py puts the long ones first.
 LANES := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: test
-test: $(STAMP) ## all tests, those with Spark and killed processes included, two at a time (ARGS="…" go to pytest; "-n 0": one at a time)
+test: $(STAMP) ## all tests, those with Spark and killed processes included, in two processes (ARGS="…" go to pytest; "-n 0": one process)
 	@browser="$$(scripts/browser.sh install $(VENV))" && export REBALANCER_BROWSER="$$browser" && $(RUN)/python -m pytest -m "not slow" $(LANES) --durations=30 --durations-min=5 $(ARGS)
 
 .PHONY: test-long
@@ -62,7 +62,7 @@ check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 	@$(VENV)/bin/ruff check .
 	@$(MAKE) -j2 types fast-tests
 
-# Side by side, because mypy keeps one core busy only.
+# In parallel, because mypy uses one core only.
 .PHONY: types fast-tests
 types: $(STAMP)
 	@$(VENV)/bin/mypy $(CHECKED)
@@ -70,12 +70,12 @@ fast-tests: $(STAMP)
 	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow and not heavy" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
-format: $(STAMP) ## rewrite the code the way `make check` wants it
+format: $(STAMP) ## format the code as `make check` requires
 	@$(VENV)/bin/ruff format .
 	@$(VENV)/bin/ruff check --fix .
 
 .PHONY: golden
-golden: $(STAMP) ## rewrite the expected print-outs of tests/golden; read the difference before you commit it
+golden: $(STAMP) ## rewrite the expected output of tests/golden; read the difference before you commit it
 	@$(VENV)/bin/python -m pytest -q tests/golden --golden-rewrite $(ARGS)
 
 .PHONY: bench
@@ -88,11 +88,11 @@ bench-decisions: $(STAMP) ## the first part of bench alone: every strategy at 10
 	@$(VENV)/bin/python -m benchmarks.decisions $(ARGS)
 
 .PHONY: bench-backtest
-bench-backtest: $(STAMP) ## a back-test beside a plain reading pass of the same Parquet file, growing with days and brokers (ARGS="--sizes 30x100")
+bench-backtest: $(STAMP) ## a back-test compared with a plain reading pass of the same Parquet file, growing with days and brokers (ARGS="--sizes 30x100")
 	@$(VENV)/bin/python -m benchmarks.backtest $(ARGS)
 
 .PHONY: bench-kafka
-bench-kafka: $(STAMP) ## the job on a real Kafka broker beside pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
+bench-kafka: $(STAMP) ## the job on a real Kafka broker compared with pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
 	@$(RUN)/python -m benchmarks.kafka $(ARGS)
 
 .PHONY: bench-java
@@ -110,11 +110,11 @@ dist/pulsar-rebalancer-py-files.zip: $(STAMP) $(shell find $(PACKAGES) -type f -
 	@$(VENV)/bin/python scripts/py_files.py $@ $(PACKAGES)
 
 .PHONY: lock
-lock: $(STAMP) ## resolve requirements/*.lock anew from pyproject.toml (UPGRADE=1: to the newest versions)
+lock: $(STAMP) ## resolve requirements/*.lock again from pyproject.toml (UPGRADE=1: to the newest versions)
 	@scripts/lock.sh $(if $(UPGRADE),--upgrade)
 
 .PHONY: clean
-clean: ## remove everything that make made
+clean: ## remove everything that make created
 	@rm -rf $(VENV) build dist out artifacts spark-warehouse metastore_db derby.log *.egg-info
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

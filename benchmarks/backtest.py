@@ -23,7 +23,7 @@ from benchmarks.figures import table
 from sinks.recordings.columnar import REPEATED, TRAFFIC, schema
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import Answer
+    from rebalancer.analysis.backtest.run import BacktestResult
 
 _START_MS, _MINUTE_MS = 1_767_225_600_000, 60_000
 #: Rounds of a row group, and how often a broker runs hot for how long.
@@ -92,11 +92,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
     """Memory: of the largest process."""
-    from rebalancer.analysis.backtest.run import Job
+    from rebalancer.analysis.backtest.run import BacktestJob
     from rebalancer.analysis.backtest.several import run_all
     from rebalancer.settings.load import load
 
-    jobs = [Job(path, one, load(flags=[f"shedding.strategy={one}"]), "closed" if loop == "closed" else "open") for one in strategies]
+    jobs = [
+        BacktestJob(path, one, load(flags=[f"shedding.strategy={one}"]), "closed" if loop == "closed" else "open") for one in strategies
+    ]
     began, cpu = time.perf_counter(), _cpu_s()
     counts = run_all(jobs, lambda _: None, _counts)
     return {
@@ -109,7 +111,7 @@ def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any
     }
 
 
-def _counts(answer: Answer) -> tuple[int, int, int]:
+def _counts(answer: BacktestResult) -> tuple[int, int, int]:
     (line,) = answer.timelines
     return line.rounds, answer.passed_over, len(line.moves)
 

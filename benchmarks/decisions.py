@@ -104,8 +104,7 @@ def _timed(given: Cluster, rule: Shedder) -> tuple[float, Shedding]:
     gc.collect()
     started = thread_time()
     view = view_of(given.brokers, given.store)
-    memory = rule.retain(Memory({state.broker: state.memory for state in given.brokers}), [state.broker for state in given.brokers])
-    decided = rule.shed(view, memory)
+    decided = rule.shed(view, Memory({state.broker: state.memory for state in given.brokers}))
     return (thread_time() - started) * 1e3, decided
 
 

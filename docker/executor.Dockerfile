@@ -23,7 +23,7 @@ ENV PATH=/opt/rebalancer/bin:$PATH
 USER 10001
 WORKDIR /var/lib/pulsar-rebalancer
 VOLUME /var/lib/pulsar-rebalancer
-# Says that the installation is whole; whether work gets done is seen on the topics.
+# Checks that the installation is complete; progress is visible on the topics.
 HEALTHCHECK --interval=60s --timeout=10s CMD ["rebalancer", "--version"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["rebalancer"]

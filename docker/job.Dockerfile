@@ -18,7 +18,7 @@ RUN pip install --no-cache-dir --no-deps . \
     && rebalancer jars fetch /opt/rebalancer/jars
 
 FROM python:3.11.13-slim-bookworm
-# Debian keeps only the newest build of a version, so a pinned one could not be installed tomorrow. procps: the health check's pgrep.
+# Debian keeps only the newest build of a version, so a pinned version would not be installable later. procps: the health check's pgrep.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
@@ -35,7 +35,7 @@ ENV PATH=/opt/rebalancer/bin:$PATH \
 USER 10001
 WORKDIR /var/lib/pulsar-rebalancer
 VOLUME /var/lib/pulsar-rebalancer
-# The command line is alive as long as the container is; this sees a Spark that died under it.
+# The command line runs as long as the container; this check detects that Spark's Java process has died.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s CMD ["pgrep", "--full", "org.apache.spark.deploy"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["rebalancer"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes or renews the virtual environment: checks Python and Java first, installs the locked dependencies with their digests, then this project.
+# Creates or updates the virtual environment: checks Python and Java, installs the locked dependencies with digests, then this project.
 # Usage: scripts/bootstrap.sh VENV    PYTHON=… chooses the interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,11 +29,11 @@ find_python() {
     return 1
 }
 
-# Both checks come before the first download: nobody should wait for Spark to learn that Java is missing.
+# Both checks run before the first download, which takes minutes.
 source scripts/java.sh
 if ! { [ -x "$venv/bin/python" ] && python_is_usable "$venv/bin/python"; }; then
     python="$(find_python)"
-    echo "Making $venv with $("$python" --version)" >&2
+    echo "Creating $venv with $("$python" --version)" >&2
     "$python" -m venv --clear "$venv"
 fi
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prints the path of a browser for the tests of the HTML report. Only tests need it.
-# Usage: scripts/browser.sh find|install [VENV]    `install` gets one if there is none; exit 1 and advice if that fails.
+# Usage: scripts/browser.sh find|install [VENV]    `install` installs one if there is none; exit 1 with advice if that fails.
 #
-# Looked for, in this order: $REBALANCER_BROWSER, Chromium or Chrome on the PATH or in macOS' usual place, one that Playwright installed.
-# Installed, by the first means that works here: apt-get (as root), or Playwright's own Chromium in the user's cache.
+# Search order: $REBALANCER_BROWSER, Chromium or Chrome on the PATH or in the default folder of macOS, one that Playwright installed.
+# Installation: apt-get (as root), otherwise Playwright's own Chromium in the user's cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode="${1:?usage: scripts/browser.sh find|install [VENV]}"

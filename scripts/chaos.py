@@ -1,7 +1,7 @@
-"""The long chaos: `python -m scripts.chaos`, 1,000 rounds and 20 seeds of every strategy if unsaid (`--help` says what else).
+"""The long chaos test: `python -m scripts.chaos`; by default 1,000 rounds and 20 seeds of every strategy (see `--help`).
 
-Prints quantiles of imbalance and churn per strategy. For every promise that broke: a line with seed, round and what happened, and the
-command that repeats this one run; exit code 1.
+Prints quantiles of imbalance and churn per strategy. For every broken invariant: a line with seed, round and event, and the command
+that repeats this run; exit code 1.
 """
 
 from __future__ import annotations
@@ -18,36 +18,38 @@ from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 
-_TOLD = 3
+_SHOWN = 3
 
 
 def main(arguments: Sequence[str]) -> int:
-    """1 if a promise broke."""
-    told = _told(arguments)
-    limits = _limits(told)
+    """Runs the chaos test. Returns 1 if an invariant was broken, otherwise 0."""
+    options = _parsed(arguments)
+    limits = _limits(options)
     broken: list[str] = []
     disturbed: Counter[str] = Counter()
     reports = 0
-    for strategy in told.strategies or tuple(SHEDDERS):
-        settings = EngineSettings(strategy=strategy, mode=told.mode, limits=limits)
+    for strategy in options.strategies or tuple(SHEDDERS):
+        settings = EngineSettings(strategy=strategy, mode=options.mode, limits=limits)
         runs = [
-            chaos(seed, settings, told.rounds, promised=_promised(told, limits))
-            for seed in range(told.first_seed, told.first_seed + told.seeds)
+            chaos(seed, settings, options.rounds, promised=_promised(options, limits))
+            for seed in range(options.first_seed, options.first_seed + options.seeds)
         ]
         print(_line(strategy, runs), flush=True)
-        for seed, run in enumerate(runs, told.first_seed):
+        for seed, run in enumerate(runs, options.first_seed):
             disturbed.update(run.disturbed)
             reports += run.reports
-            broken += _breaches(run, _again(told, strategy, seed))
-    print("went wrong: " + ", ".join(f"{what} {count:,}" for what, count in sorted(disturbed.items())))
-    held = f"every promise held in {told.seeds} × {told.rounds} rounds of each; all of {reports:,} reports were taken or rejected"
+            broken += _breaches(run, _repeat_command(options, strategy, seed))
+    print("disturbances: " + ", ".join(f"{what} {count:,}" for what, count in sorted(disturbed.items())))
+    held = (
+        f"all invariants held in {options.seeds} × {options.rounds} rounds of each strategy; {reports:,} reports were accepted or rejected"
+    )
     print("\n".join(broken) or held)
     return 1 if broken else 0
 
 
-def _told(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m scripts.chaos", description="Random rounds in which everything goes wrong.")
-    named = f"{', '.join(SHEDDERS)}; all unless named"
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.chaos", description="Random rounds with disturbances of every kind.")
+    named = f"{', '.join(SHEDDERS)}; default: all"
     parser.add_argument("strategies", nargs="*", choices=[*SHEDDERS, []], metavar="STRATEGY", help=named)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=20)
@@ -57,21 +59,21 @@ def _told(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--moves-per-hour", type=int, default=40)
     parser.add_argument("--mib-per-round", type=float, default=120.0)
     parser.add_argument("--mib-per-hour", type=float, default=600.0)
-    parser.add_argument("--promised-per-hour", type=int, help="judge by this many moves an hour instead: to see how a breach is told")
+    parser.add_argument("--promised-per-hour", type=int, help="check against this limit instead, to see a violation")
     return parser.parse_args(arguments)
 
 
-def _limits(told: argparse.Namespace) -> LimitSettings:
+def _limits(options: argparse.Namespace) -> LimitSettings:
     return LimitSettings(
-        moves_per_round=told.moves_per_round,
-        moves_per_hour=told.moves_per_hour,
-        moved_mib_per_round=told.mib_per_round,
-        moved_mib_per_hour=told.mib_per_hour,
+        moves_per_round=options.moves_per_round,
+        moves_per_hour=options.moves_per_hour,
+        moved_mib_per_round=options.mib_per_round,
+        moved_mib_per_hour=options.mib_per_hour,
     )
 
 
-def _promised(told: argparse.Namespace, limits: LimitSettings) -> LimitSettings:
-    return limits if told.promised_per_hour is None else LimitSettings(moves_per_hour=told.promised_per_hour)
+def _promised(options: argparse.Namespace, limits: LimitSettings) -> LimitSettings:
+    return limits if options.promised_per_hour is None else LimitSettings(moves_per_hour=options.promised_per_hour)
 
 
 def _line(strategy: str, runs: Sequence[Chaos]) -> str:
@@ -85,22 +87,22 @@ def _line(strategy: str, runs: Sequence[Chaos]) -> str:
     )
 
 
-def _breaches(run: Chaos, again: str) -> list[str]:
-    """The first few, how many more there are, and how to see them again."""
+def _breaches(run: Chaos, repeat: str) -> list[str]:
+    """The first violations, the number of further ones, and the command that repeats the run."""
     if not run.broken:
         return []
-    more = len(run.broken) - _TOLD
-    return [*run.broken[:_TOLD], *([f"  and {more} more"] if more > 0 else []), f"  again: {again}"]
+    more = len(run.broken) - _SHOWN
+    return [*run.broken[:_SHOWN], *([f"  and {more} more"] if more > 0 else []), f"  repeat: {repeat}"]
 
 
-def _again(told: argparse.Namespace, strategy: str, seed: int) -> str:
-    """The command that makes one run again, with every setting it depends on."""
+def _repeat_command(options: argparse.Namespace, strategy: str, seed: int) -> str:
+    """The command that repeats one run, with all settings that it depends on."""
     parts = [
-        f"python -m scripts.chaos {strategy} --rounds {told.rounds} --seeds 1 --first-seed {seed} --mode {told.mode}",
-        f"--moves-per-round {told.moves_per_round} --moves-per-hour {told.moves_per_hour}",
-        f"--mib-per-round {told.mib_per_round:g} --mib-per-hour {told.mib_per_hour:g}",
+        f"python -m scripts.chaos {strategy} --rounds {options.rounds} --seeds 1 --first-seed {seed} --mode {options.mode}",
+        f"--moves-per-round {options.moves_per_round} --moves-per-hour {options.moves_per_hour}",
+        f"--mib-per-round {options.mib_per_round:g} --mib-per-hour {options.mib_per_hour:g}",
     ]
-    return " ".join([*parts, *([] if told.promised_per_hour is None else [f"--promised-per-hour {told.promised_per_hour}"])])
+    return " ".join([*parts, *([] if options.promised_per_hour is None else [f"--promised-per-hour {options.promised_per_hour}"])])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-# Sourced by scripts/bootstrap.sh and the Makefile: finds Java 17 or newer for Spark, exports JAVA_HOME when PATH has none, or says how to get it.
-# Sets nothing but JAVA_HOME; returns 1 when there is no usable Java. JAVA_FOLDERS: other folders to look into than the usual ones.
+# Sourced by scripts/bootstrap.sh and the Makefile: finds Java 17 or newer for Spark, exports JAVA_HOME if PATH has none, or prints how to install it.
+# Sets only JAVA_HOME; returns 1 if there is no usable Java. JAVA_FOLDERS: folders to search instead of the default ones.
 
 java_major() {
-    # 'openjdk version "17.0.15"' → 17, '"1.8.0_402"' → 1, nothing when this is not a Java that answers.
+    # 'openjdk version "17.0.15"' → 17, '"1.8.0_402"' → 1, empty if this is not a working Java.
     "$1" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
@@ -12,7 +12,7 @@ java_is_usable() {
 }
 
 java_places() {
-    # In the order they are tried: what the user chose, what PATH says, where packages put it.
+    # Search order: JAVA_HOME, PATH, the folders of packages.
     if [ -n "${JAVA_HOME:-}" ]; then echo "$JAVA_HOME/bin/java"; fi
     command -v java || true
     local folder
@@ -36,7 +36,7 @@ java_advice() {
     esac
     echo "Spark needs Java 17 or newer and none was found (JAVA_HOME=${JAVA_HOME:-not set}, java on PATH: $(command -v java || echo none))." >&2
     echo "Get it with:  $how" >&2
-    echo "or set JAVA_HOME to a Java 17 you have, and run make again." >&2
+    echo "or set JAVA_HOME to an installed Java 17, and run make again." >&2
 }
 
 java_find() {

@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def entry(root: Path, jar: Path) -> dict[str, object]:
-    """group:artifact:version, with a fourth part where the jar has a classifier."""
+    """The line of a jar: group:artifact:version, with a fourth part if it has a classifier."""
     *group, artifact, version, name = jar.relative_to(root).parts
     classifier = name.removeprefix(f"{artifact}-{version}").removesuffix(".jar").removeprefix("-")
     parts = [".".join(group), artifact, version, *([classifier] if classifier else [])]

@@ -1,4 +1,4 @@
-"""Writes the py-files zip for spark-submit: the given packages, byte for byte the same for the same sources."""
+"""Writes the py-files zip for spark-submit: the given packages; equal sources give equal bytes."""
 
 from __future__ import annotations
 

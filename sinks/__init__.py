@@ -1,1 +1,1 @@
-"""The edges: topics, wire format, recordings, Pulsar's admin API, collector and executor; never Spark."""
+"""Input and output: topics, wire format, recordings, Pulsar's admin API, collector and executor. Never imports Spark."""

@@ -1,4 +1,4 @@
-"""The job without Spark: records in order, rows out. Replays and back-tests use it, and Spark must give the same bytes."""
+"""The job without Spark: telemetry records in, output rows out. Used by replays and back-tests; Spark produces the same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.store import InMemoryStore
 
 
 class PlainLoop:
-    """Folds telemetry of any number of clusters, each with a store of its own. Raises SettingsError for settings nobody knows."""
+    """Folds telemetry of any number of clusters, one store per cluster. Raises SettingsError for invalid settings."""
 
     def __init__(self, settings: EngineSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self._engine = Engine(settings)
@@ -23,7 +23,7 @@ class PlainLoop:
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
-        """Rows that follow from one record; `size` is given where `value` holds only its beginning."""
+        """The rows that follow from one record. `size`: bytes of the whole record, if `value` holds only its beginning."""
         size = len(value) if size is None else size
         value = clip(value, self._limits)
         origin = pack_origin(position, value, size, compress=False)

@@ -1,4 +1,4 @@
-"""Secrets stand in files of their own; what is read from one never shows itself in texts, reprs or tracebacks."""
+"""Secrets are read from files of their own and never appear in messages, reprs or tracebacks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LARGEST_PEM = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Bytes that nobody prints by accident; `reveal` hands them out."""
+    """Bytes that do not appear when the object is printed; `reveal` returns them."""
 
     _value: bytes = field(repr=False)
 
     def reveal(self) -> bytes:
-        """The bytes themselves, for the one call that needs them."""
+        """The secret itself, for the call that needs it."""
         return self._value
 
     def __str__(self) -> str:
@@ -26,12 +26,12 @@ class Secret:
 
 
 def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
-    """The file's content without white space around it; `setting` is the dotted path that named the file. Raises SettingsError."""
+    """The file's content without surrounding white space. `setting`: the key that names the file. Raises SettingsError."""
     try:
         with Path(path).open("rb") as file:
             value = file.read(largest + 1).strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no legal name of a file"
+        reason = getattr(error, "strerror", None) or "not a valid file name"
         raise SettingsError([f"{setting}: {path} cannot be read ({reason}); name a file that this user may read"]) from None
     if not value:
         raise SettingsError([f"{setting}: {path} is empty; put the secret into it"])
@@ -41,8 +41,8 @@ def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
 
 
 def read_pem(path: str, setting: str, holds: str) -> Secret:
-    """A file of certificates or keys, such as all that a system trusts. `holds`: the end of a block's title. Raises SettingsError."""
+    """A PEM file of one or more certificates or keys. `holds`: the end of a block's title. Raises SettingsError."""
     found = read_secret(path, setting, _LARGEST_PEM)
     if f"{holds}-----".encode() not in found.reveal():
-        raise SettingsError([f"{setting}: {path} holds no {holds.lower()} in PEM form (-----BEGIN …-----); name a file that does"])
+        raise SettingsError([f"{setting}: {path} contains no {holds.lower()} in PEM form (-----BEGIN …-----); name a file that does"])
     return found

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a wish to stop: the work at hand is finished first."""
+"""Graceful stop: on SIGTERM or Ctrl-C the process finishes its current work, then ends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Stop(threading.Event):
-    """Set when somebody wants an end; `by` is the name of the signal, empty for other reasons."""
+    """Set when the process is asked to stop. `by`: the name of the signal, empty for other reasons."""
 
     by = ""
 
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """A Stop that is set by SIGTERM and SIGINT while this lasts. The same signal again ends the process the usual way."""
+    """A Stop that SIGTERM and SIGINT set. A second signal of the same kind has its default effect, which ends the process."""
     stop = Stop()
 
     def ask(number: int, _frame: Any) -> None:

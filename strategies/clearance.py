@@ -11,12 +11,11 @@ from itertools import groupby
 
 from strategies.filters.contract import Refusal
 from strategies.limits.budget import Budget
-from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory, Shedding, Skip
+from strategies.model import NO_MEMORY, BrokerLoad, Decision, Memory, Shedding, Skip
 from strategies.placement.destinations import Destinations
 from strategies.settings import Mode
 from strategies.state import Gained
 
-_NOTHING = BrokerMemory()
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
 
 
@@ -138,10 +137,10 @@ def _still_due(before: Memory, after: Memory, decisions: Sequence[Decision], kep
     brokers = dict(after.brokers)
     involved = {name for decision in waiting for name in (decision.source, decision.destination) if name is not None}
     for name in sorted(involved - gave - {decision.destination for decision in kept.values()}):
-        old = before.brokers.get(name, _NOTHING)
-        due = replace(brokers.get(name, _NOTHING), hit_high=old.hit_high, hit_low=old.hit_low, gave_at_ms=old.gave_at_ms)
+        old = before.brokers.get(name, NO_MEMORY)
+        due = replace(brokers.get(name, NO_MEMORY), hit_high=old.hit_high, hit_low=old.hit_low, gave_at_ms=old.gave_at_ms)
         brokers.pop(name, None)
-        if due != _NOTHING:
+        if due != NO_MEMORY:
             brokers[name] = due
     cluster = after.cluster if kept else replace(after.cluster, hits=max(after.cluster.hits, before.cluster.hits))
     return Memory(brokers, cluster)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Verdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
+ClockVerdict = Literal["believed", "leads", "ahead", "behind", "moved-on", "moved-back"]
 #: The smallest number of records that show that no other producer sends anything.
 _ALONE = 5
 
@@ -48,9 +48,9 @@ class Stray:
         return self.ts - self.lead_ms
 
 
-def judge(
+def judge_clock(
     clock: Clock, ts: int, jump_ms: int, recovery_ms: int, *, tolerance_ms: int | None = None, silence_ms: int = 0
-) -> tuple[Clock, Verdict]:
+) -> tuple[Clock, ClockVerdict]:
     """The clock after a record stamped `ts`, and whether that record is believed; "moved-…" means believed after a long run.
 
     "leads": believed, but the clock does not follow. `tolerance_ms`: None = `jump_ms`, so that nothing leads.

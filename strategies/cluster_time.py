@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strategies.clock import Clock, Verdict, judge
+from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.clock_votes import followed, in_time, kept_pace, moved, returned, strayed, tolerance_of, untimed
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.settings import RoundSettings
@@ -14,10 +14,10 @@ from strategies.store import StateStore
 
 def timed(
     record: TelemetryRecord, state: ClusterState, clock: Clock, store: StateStore, settings: RoundSettings
-) -> tuple[TelemetryRecord, ClusterState, Verdict]:
+) -> tuple[TelemetryRecord, ClusterState, ClockVerdict]:
     """The record as it is used, the state with the time after it, and whether the record is believed."""
     tolerance = tolerance_of(settings)
-    judged, verdict = judge(
+    judged, verdict = judge_clock(
         clock,
         record.ts,
         settings.max_clock_jump_ms,

@@ -24,7 +24,7 @@ def describe(event: Event | Skip) -> str:
 def describe_command(command: Command) -> str:
     """`round 3 transfer t/ns/0x0_0x1: a:1 → b:1 (87.1 % → 79.0 %, 12.0 % → 20.1 %) because …`"""
     where = command.source if command.destination is None else f"{command.source} → {command.destination}"
-    effect = _effect(command.expected) if command.action in ("unload", "transfer") else _load(command.expected)
+    effect = _effect(command.expected) if command.is_move else _load(command.expected)
     return f"round {command.round} {command.action} {command.bundle}: {where} ({effect}) because {command.text}"
 
 

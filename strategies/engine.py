@@ -7,7 +7,7 @@ micro-batches, wall clocks, timers or partitions (architecture: "Time and determ
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from strategies.clock import Clock
 from strategies.clock_votes import check_clock, counted, went_back
@@ -17,9 +17,9 @@ from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import read_windows
-from strategies.log_start import LONGEST_BEGINNING, Early, better_time, is_sure
+from strategies.log_start import LONGEST_LOG_START, EarlyRecord, better_time, is_sure
 from strategies.model import (
-    BrokerMemory,
+    NO_MEMORY,
     Event,
     LoadReport,
     Memory,
@@ -35,19 +35,20 @@ from strategies.outcomes import after_commands, learn_outcome, without_settled
 from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
+from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
 from strategies.round_input import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.settings import Mode, RoundSettings, Weights
-from strategies.shedding.registry import entry_of, shedder
+from strategies.shedding.contract import Shedder, SheddingStrategy
+from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
 
 #: For how many rounds the averages of a bundle that left one broker wait for the broker that took it.
 _ROUNDS_TO_WAIT = 5
-_NOTHING = BrokerMemory()
-#: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if nobody says that it is gone.
+#: A broker that has not reported for this many times `stale_after_ms` is forgotten, even if no sweep leaves it out.
 _STALE_TIMES_TO_FORGET = 10
 
 
@@ -56,9 +57,10 @@ class EngineSettings:
     """Everything decisions depend on. `shedding` is the strategy's own settings object, `placing` the placement's; None means its defaults.
 
     `placement`: a name of the registry, `auto` for the one that Pulsar's users run beside the strategy, `none` to leave it to Pulsar.
+    `shedders`: the strategies that `strategy` may name; no setting, but what a program hands in that brings a strategy of its own.
     """
 
-    strategy: str = "avg"
+    strategy: str = DEFAULT
     mode: Mode = "fixed"
     shedding: object | None = None
     weights: Weights = Weights()
@@ -71,19 +73,34 @@ class EngineSettings:
     limits: LimitSettings = LimitSettings()
     splitting: SplitSettings = SplitSettings()
     throttling: AdviceSettings = AdviceSettings()
+    shedders: Registry[SheddingStrategy] = field(default=SHEDDERS, repr=False, compare=False)
+
+    @property
+    def entry(self) -> SheddingStrategy:
+        """What is known of the strategy. Raises SettingsError for an unknown name."""
+        return self.shedders.named(self.strategy)
+
+    @property
+    def chosen(self) -> object:
+        """The strategy's own settings. Raises SettingsError for an unknown name and for settings of another strategy."""
+        return self.shedders.settings_of(self.strategy, self.shedding)
+
+    def shedder(self) -> Shedder:
+        """The strategy. Raises SettingsError as `chosen`."""
+        return self.entry.build(self.chosen, self.weights, self.mode)
 
 
 def placement_of(settings: EngineSettings) -> tuple[str, object | None]:
-    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for a strategy nobody knows."""
-    name = entry_of(settings.strategy).placement if settings.placement == "auto" else settings.placement
+    """Name and settings of the placement that runs; `none` has no settings. Raises SettingsError for an unknown strategy."""
+    name = settings.entry.placement if settings.placement == "auto" else settings.placement
     entry = PLACERS.get(name)
     return name, settings.placing if settings.placing is not None or entry is None else entry.settings()
 
 
 def rules_of(settings: EngineSettings) -> Rules:
-    """The rules of every round. Raises SettingsError for names nobody knows, windows that are none, and a clock that cannot be judged."""
+    """The rules of every round. Raises SettingsError for unknown names, windows that cannot be read, and a clock that cannot be judged."""
     check_clock(settings.round)
-    entry = entry_of(settings.strategy)
+    entry = settings.entry
     manager = entry.load_manager if settings.filters.load_manager == "auto" else settings.filters.load_manager
     name, placing = placement_of(settings)
     destinations = DestinationRules(
@@ -107,11 +124,11 @@ def rules_of(settings: EngineSettings) -> Rules:
 
 
 class Engine:
-    """Folds records into events; holds settings only. Raises SettingsError for a strategy nobody knows."""
+    """Folds records into events; holds settings only. Raises SettingsError for settings that do not fit."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings.round
-        self._shedder = shedder(settings.strategy, settings.shedding, settings.weights, settings.mode)
+        self._shedder = settings.shedder()
         self._rules = rules_of(settings)
 
     def fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
@@ -126,41 +143,41 @@ class Engine:
     def _fold(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
         state = store.get_cluster()
         if state.early is not None:
-            return self._begin(record, state, state.early, store)
+            return self._start(record, state, state.early, store)
         return self._fold_timed(record, state, store)
 
-    def _begin(self, record: TelemetryRecord, state: ClusterState, early: tuple[Early, ...], store: StateStore) -> list[Event]:
-        """Until the first round has closed: by whatever time is the best that is known, the beginning is told (see `beginning`)."""
+    def _start(self, record: TelemetryRecord, state: ClusterState, early: tuple[EarlyRecord, ...], store: StateStore) -> list[Event]:
+        """Until the first round has closed: the records so far are folded by the best known time (see `log_start`)."""
         times = [*(one.ts for one in early), record.ts]
         time = better_time(times, state.clock, self._settings.max_clock_jump_ms, swept=isinstance(record, Sweep))
         if not early and isinstance(record, Sweep) and not record.brokers:
-            time = record.ts  # of an empty cluster there is nothing to get wrong
+            time = record.ts  # an empty cluster has no figures that a wrong time could spoil
         if time is not None:
-            return self._tell([*(unpack_record(one.packed) for one in early), record], time, store)
+            return self._replay_start([*(unpack_record(one.packed) for one in early), record], time, store)
         if state.clock is not None:
-            return self._go_on(record, store)
-        store.put_cluster(replace(state, early=(*early, Early(record.ts, pack_record(record), True))))
+            return self._continue_start(record, store)
+        store.put_cluster(replace(state, early=(*early, EarlyRecord(record.ts, pack_record(record), True))))
         return []
 
-    def _tell(self, records: Sequence[TelemetryRecord], time: int, store: StateStore) -> list[Event]:
-        """The beginning, told (again) by the clock that starts with the first record near the time."""
+    def _replay_start(self, records: Sequence[TelemetryRecord], time: int, store: StateStore) -> list[Event]:
+        """Folds the log's first records, again if need be, by a clock that starts with the first of them near the time."""
         for broker in store.brokers():
             store.remove_broker(broker.broker)
         start = next(record.ts for record in records if abs(record.ts - time) <= self._settings.max_clock_jump_ms)
         store.put_cluster(ClusterState(clock=Clock(start), round_at_ms=start))
-        return [event for record in records for event in self._go_on(record, store)]
+        return [event for record in records for event in self._continue_start(record, store)]
 
-    def _go_on(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
-        """One more record of a beginning that has a time; the beginning ends with the first round, and rejects what was too far away."""
+    def _continue_start(self, record: TelemetryRecord, store: StateStore) -> list[Event]:
+        """One more record of a log start that has a time; it ends with the first round, and rejects what was too far away."""
         state = store.get_cluster()
         if state.early is None or state.clock is None:
             return self._fold_timed(record, state, store)
         far = abs(record.ts - state.clock.now_ms) > self._settings.max_clock_jump_ms
         events = [] if far else self._fold_timed(record, state, store)
         refused = any(isinstance(event, Rejection) for event in events)
-        early = state.early if refused else (*state.early, Early(record.ts, pack_record(record), far))
+        early = state.early if refused else (*state.early, EarlyRecord(record.ts, pack_record(record), far))
         state = store.get_cluster()
-        if state.round == 0 and len(early) < LONGEST_BEGINNING:
+        if state.round == 0 and len(early) < LONGEST_LOG_START:
             store.put_cluster(replace(state, early=early))
             return events
         store.put_cluster(replace(state, early=None))
@@ -204,7 +221,7 @@ class Engine:
             if broker.broker in gone:
                 state = depart(broker.broker, state, store)
         state = _without_expired(state, now_ms, self._rules)
-        # Those that left may have handed averages to the others.
+        # Averages of bundles may have moved from brokers that left to others.
         known = tuple(sorted(store.brokers(), key=lambda broker: broker.order) if gone else brokers)
         state = counted(state, {broker.broker: newest_report_ms(broker) for broker in known}, now_ms, self._settings)
         given = RoundInput(
@@ -231,7 +248,7 @@ class Engine:
         return [*result.commands, result.round]
 
     def _gone(self, brokers: Sequence[BrokerState], record: TelemetryRecord, last_sweep_ms: int, now_ms: int, heard: Set[str]) -> set[str]:
-        """Brokers that nobody lists any more and that did not report in this pass, and those that have been silent for very long.
+        """Brokers that the sweep does not list and that did not report in this pass, and those that have been silent for very long.
 
         `heard`: brokers that report, by a clock that is not believed.
         """
@@ -308,7 +325,7 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
     cooling = {bundle: since for bundle, since in state.cooling.items() if since >= now_ms - settings.cool_down_ms}
     state = replace(
         state,
-        # The outcome of a command that was not carried out in time comes after it has expired, and is to find what it ends.
+        # The outcome of a command that was not carried out in time arrives after it has expired and still finds its move.
         in_flight={bundle: move for bundle, move in state.in_flight.items() if bundle in under_way or bundle in cooling},
         cooling=cooling,
         departed={bundle: gone for bundle, gone in state.departed.items() if gone.round > oldest},
@@ -322,13 +339,13 @@ def _without_expired(state: ClusterState, now_ms: int, rules: Rules) -> ClusterS
 
 
 def _under_way(state: ClusterState, now_ms: int) -> dict[str, InFlight]:
-    """Moves that may still be carried out, or were and show in no report yet."""
+    """Moves that may still be carried out, or were and are in no report yet."""
     return {bundle: move for bundle, move in state.in_flight.items() if now_ms < move.expires_at_ms}
 
 
 def _remember(memory: Memory, brokers: tuple[BrokerState, ...], store: StateStore) -> None:
     """Writes back only what changed."""
     for broker in brokers:
-        remembered = memory.brokers.get(broker.broker, _NOTHING)
+        remembered = memory.brokers.get(broker.broker, NO_MEMORY)
         if remembered != broker.memory:
             store.put_broker(replace(broker, memory=remembered))

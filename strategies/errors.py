@@ -1,4 +1,36 @@
-"""The tree of errors that every layer raises; a message always says what to do next."""
+"""The tree of errors that every layer raises; a message always says what to do next.
+
+RebalancerError
+├── SettingsError
+├── ContractError
+├── StateVersionError
+├── WireError
+├── SinkError
+│   ├── PublishTimeout
+│   ├── PublishRejected
+│   └── JournalInUse (sinks.executor.journal)
+├── AdminError
+│   ├── BrokerUnavailable
+│   │   ├── Unanswered (sinks.pulsar_api.answers)
+│   │   └── _NeverSent (sinks.pulsar_api.http)
+│   │       └── _NoBroker (sinks.pulsar_api.http)
+│   ├── NotOwned
+│   │   └── Elsewhere (sinks.pulsar_api.answers)
+│   ├── NotFound
+│   ├── Refused
+│   └── Unauthorized
+├── Stopped (sinks.executor.executor)
+├── JobError (streaming.failures)
+├── JobStopping (streaming.outputs.output)
+├── CheckpointInUse (streaming.checkpoint.guard)
+├── JarsMissing (streaming.jars.download)
+├── SparkStartError (streaming.session)
+├── WorkerLost (rebalancer.analysis.processes)
+├── UnknownSubject (rebalancer.analysis.explain.subject)
+└── JobFailed (rebalancer.cli.demo.job)
+
+Other exceptions never leave the module or package that defines them.
+"""
 
 from __future__ import annotations
 

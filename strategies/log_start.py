@@ -1,7 +1,7 @@
-"""What time it is when a log begins, where records that agree with each other may all be wrong: one clock that is ahead, old leftovers.
+"""The time at the start of a log, where records that agree with each other may all be wrong: one clock that is ahead, old leftovers.
 
-Until the first round has closed nothing is published, so what was heard is kept and told again by another clock when that is the better
-one: the one most records are near to, and above all the one of a sweep, with which the collector ends a pass.
+Until the first round has closed nothing is published, so its records are kept and folded again by a better clock when there is one: the
+one most records are near to, and above all the one of a sweep, with which the collector ends a pass.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from strategies.clock import Clock
 
-#: After so many records without a round, the time that most of them are near to is taken: the state must stay small.
-LONGEST_BEGINNING = 256
-#: Without a sweep, so many records must be near the time before a round closes by it; the larger number if not all are.
+#: After this number of records without a round, the time that most of them are near to is taken: the state must stay small.
+LONGEST_LOG_START = 256
+#: Without a sweep, this number of records must be near the time before a round closes by it; the larger number if not all are.
 _ENOUGH, _ENOUGH_OF_MANY = 6, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
-    """A packed record of the log's beginning and its time. `far`: too far from the cluster's time, so it was not folded."""
+class EarlyRecord:
+    """A packed record of the log's start and its time. `far`: too far from the cluster's time, so it was not folded."""
 
     ts: int
     packed: bytes
@@ -28,7 +28,7 @@ class Early:
 
 
 def better_time(times: Sequence[int], clock: Clock | None, jump_ms: int, *, swept: bool) -> int | None:
-    """The time to tell the beginning by, if not by `clock`; None if that is right, or if no two records agree yet.
+    """The time to fold the log's start by, if not `clock`; None if that is right, or if no two records agree yet.
 
     `times`: of all records so far; `swept`: the last of them is a sweep, whose time counts once another record is near it.
     """
@@ -42,7 +42,7 @@ def better_time(times: Sequence[int], clock: Clock | None, jump_ms: int, *, swep
     return None if clock is not None and abs(best - clock.now_ms) <= jump_ms else best
 
 
-def is_sure(early: Sequence[Early]) -> bool:
+def is_sure(early: Sequence[EarlyRecord]) -> bool:
     """Whether a first round may close without a sweep, at a record that is near the cluster's time."""
     far = sum(one.far for one in early)
     near = len(early) + 1 - far

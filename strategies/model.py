@@ -18,6 +18,7 @@ from strategies.filters.policies import PoliciesView
 
 #: The last time (ms since the epoch) that JavaScript's Date has; nothing that is written carries a later one.
 LARGEST_TIME = 8_640_000_000_000_000
+MIB = 1 << 20
 
 Scalar = str | int | float | bool | None
 Evidence = Mapping[str, Scalar]
@@ -137,6 +138,10 @@ class BrokerMemory:
     gave_at_ms: int | None = None
 
 
+#: Of a broker about which no strategy remembers anything.
+NO_MEMORY = BrokerMemory()
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
     """What strategies remember about a cluster: consecutive hits, planned destinations, sizes of Java hash tables (parity mode).
@@ -233,6 +238,11 @@ class Command:
     expires_at_ms: int
     algorithm: str | None = None
     limits: Mapping[str, Scalar] | None = None
+
+    @property
+    def is_move(self) -> bool:
+        """Whether the bundle leaves its broker; a split or advice on a limit leaves it there."""
+        return self.action in ("unload", "transfer")
 
 
 OutcomeStatus = Literal["applied", "already-done", "refused", "failed", "expired", "dry-run"]

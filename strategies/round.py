@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from strategies.clearance import Leaving, LeavingRules, decide
-from strategies.dispatch_limits.advice import Ways, due_advice
+from strategies.dispatch_limits.advice import ReliefOptions, due_advice
 from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
 from strategies.limits.budget import Budget
@@ -36,7 +36,7 @@ _NOT_NOW = "this is none of the times in limits.windows"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A round as far as shedding: who takes part, how the cluster looks, and what the strategy would have leave."""
+    """A round as far as shedding: who takes part, how the cluster looks, and what the strategy sheds."""
 
     screened: Screened
     view: ClusterView
@@ -44,7 +44,7 @@ class Judged:
     shedding: Shedding
 
 
-def judge(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
+def judge_cluster(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
     """The first half of a round. A decision names a bundle, so a round that reads no table decides nothing."""
     screened = screen(given, rules)
     view = view_of(given, screened.live, rules)
@@ -53,7 +53,7 @@ def judge(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
         given.number,
         rules.destinations,
         policies=view.policies,
-        memory=_memory(given, shedder, rules),
+        memory=Memory({state.broker: state.memory for state in given.brokers}, given.memory),
         on_the_way=on_the_way(given, view, rules),
     )
     view = replace(view, takers=destinations.takers)
@@ -62,7 +62,7 @@ def judge(given: RoundInput, shedder: Shedder, rules: Rules) -> Judged:
 
 def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """One round. Deterministic; never raises on a legal input."""
-    judged = judge(given, shedder, rules)
+    judged = judge_cluster(given, shedder, rules)
     screened, view, destinations, shedding = judged.screened, judged.view, judged.destinations, judged.shedding
     leaving = _leave(given, view, shedding, destinations, rules)
     bundles_in = _Counted(view)
@@ -72,10 +72,10 @@ def run_round(given: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     orders = [*map(_move, leaving.kept.values()), *(_Order("split", one, algorithm=rules.splitting.algorithm) for one in splits.decisions)]
     if rules.throttling.advise and rules.mode == "fixed":
         busy = {order.decision.source for order in orders} | {move.source for move in given.in_flight.values()}
-        ways = Ways(
+        options = ReliefOptions(
             destinations.may_be_relieved, bundles_in, rules.splitting, busy, {*given.advised, *(order.decision.bundle for order in orders)}
         )
-        orders += [_Order("throttle", one.decision, limits=one.limits) for one in due_advice(view, usage, ways, rules.throttling)]
+        orders += [_Order("throttle", one.decision, limits=one.limits) for one in due_advice(view, usage, options, rules.throttling)]
     commands = tuple(_number(order, estimate, given, rules) for order in orders)
     usage_after = usage | estimate.changed_usages()
     record = Round(
@@ -127,14 +127,6 @@ class _Counted:
 
     def __call__(self, namespace: str) -> int:
         return self._namespaces[namespace]
-
-
-def _memory(given: RoundInput, shedder: Shedder, rules: Rules) -> Memory:
-    """What was remembered, without brokers that are gone."""
-    known = [state.broker for state in given.brokers]
-    memory = shedder.retain(Memory({state.broker: state.memory for state in given.brokers}, given.memory), known)
-    placer = rules.destinations.placer
-    return memory if placer is None else placer.retain(memory, known)
 
 
 def _shed(view: ClusterView, memory: Memory, shedder: Shedder) -> Shedding:

@@ -38,27 +38,39 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """A cluster at the instant a round closes. `brokers` in order of first appearance; `read_table` unpacks nothing by itself.
+    """A cluster at the instant a round closes. Times in ms since the epoch."""
 
-    `departed`: averages of bundles on their way; `policies`: newest snapshot; `spent`: moved within the hour; `advised`: bundle → when;
-    `strays`: producers whose clock is not believed.
-    """
-
+    #: Its name.
     cluster: str
+    #: Of the round, from 1.
     number: int
+    #: The cluster's time.
     now_ms: int
+    #: Which condition closed the round.
     closed_by: ClosedBy
+    #: All known brokers, in order of first appearance.
     brokers: tuple[BrokerState, ...]
+    #: Broker → why it did not answer in the newest sweep.
     missing: Mapping[str, str]
+    #: A broker's packed bundle table; unpacks nothing by itself. None where there is no table.
     read_table: Callable[[str], bytes | None]
+    #: Bundle → when it was commanded to move.
     cooling: Mapping[str, int]
+    #: Bundle → its move that may still be carried out, or was and is in no report yet.
     in_flight: Mapping[str, InFlight]
+    #: Bundle → the broker on which it appeared before its departure was reported.
     gained: Mapping[str, Gained]
+    #: What strategies remember about the cluster.
     memory: ClusterMemory
+    #: Bundle on its way → its averages.
     departed: Mapping[str, Departed] = field(default_factory=dict)
+    #: Newest snapshot of policies as JSON text; None before the first.
     policies: str | None = None
+    #: What each round of the last hour moved.
     spent: tuple[Spent, ...] = ()
+    #: Bundle → when a dispatch limit was advised for it.
     advised: Mapping[str, int] = field(default_factory=dict)
+    #: Producer whose clock is not believed → what its clock says.
     strays: Mapping[str, Stray] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState
@@ -122,7 +122,7 @@ def view_of(given: RoundInput, live: tuple[BrokerState, ...], rules: Rules) -> C
     )
 
 
-def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Move]:
+def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[CountedMove]:
     """The moves under way. Figures count them already, lists of bundles and topics do not."""
     ledger = Ledger(view.brokers, rules.destinations.weights)
     moves = []
@@ -131,7 +131,7 @@ def on_the_way(given: RoundInput, view: ClusterView, rules: Rules) -> list[Move]
         averages = ledger.averages(bundle, move.source)
         if averages is UNKNOWN and bundle in given.departed:
             averages = _departed(given.departed[bundle], view.policies.topics.get(bundle, 0))
-        moves.append(Move(bundle, move.source, move.destination, averages, shown=True))
+        moves.append(CountedMove(bundle, move.source, move.destination, averages, shown=True))
     return moves
 
 

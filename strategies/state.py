@@ -11,7 +11,7 @@ from typing import Any
 from strategies.clock import Clock, Stray
 from strategies.errors import StateVersionError
 from strategies.limits.budget import Spent
-from strategies.log_start import Early
+from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory
 
 #: Raise it whenever the meaning of stored bytes changes; older bytes are then converted or refused in `from_bytes`.
@@ -71,44 +71,57 @@ class Gained:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """State of one cluster apart from its brokers.
+    """State of one cluster apart from its brokers. Times in ms since the epoch."""
 
-    `early`: what the log began with, until the first round has closed (None from then on).
-    `round`: number of the last closed round; `round_at_ms`: when it closed (before the first one: the first record).
-    `sweep_at_ms`, `sweep`: time and number of the newest sweep marker, −1 before the first.
-    `joined`: brokers ever seen (gives each its order). `live`: brokers of the last round; `reported`: those that reported since.
-    `cooling`: bundle → when it was commanded to move. `gone`: brokers that left a short while ago → the time of the last they said.
-    `strays`: producers whose clock is not believed; `voters`: brokers whose clocks count, see `clock_votes`.
-    `trailing`: brokers that reported since the time moved last, without moving it → the time of that report. `overtaken`: those of them
-    that the record which moved the time left far behind.
-    `policies`: newest snapshot as JSON text. `spent`: what rounds of the last hour moved. `advised`: bundle → when a limit was advised.
-    `orders`: bundle → the newest command about it; `rehearsed`: command id → what a dry run has answered.
-    """
-
+    #: The cluster's time; None before the first record that counts.
     clock: Clock | None = None
-    early: tuple[Early, ...] | None = ()
+    #: The first records of the log, until the first round has closed; None from then on.
+    early: tuple[EarlyRecord, ...] | None = ()
+    #: Number of the last closed round, 0 before the first.
     round: int = 0
+    #: When that round closed; before the first one the time of the first record.
     round_at_ms: int = 0
+    #: Time of the newest sweep marker, -1 before the first.
     sweep_at_ms: int = -1
+    #: How many brokers were ever seen, which gives each its order.
     joined: int = 0
+    #: How many brokers the last round had.
     live: int = 0
+    #: How many brokers have reported since.
     reported: int = 0
+    #: Bundle → its commanded move that no report has shown yet.
     in_flight: Mapping[str, InFlight] = field(default_factory=dict)
+    #: Bundle → when it was commanded to move.
     cooling: Mapping[str, int] = field(default_factory=dict)
+    #: Bundle → its averages, kept for the broker that takes it.
     departed: Mapping[str, Departed] = field(default_factory=dict)
+    #: Bundle → the broker on which it appeared before its departure was reported.
     gained: Mapping[str, Gained] = field(default_factory=dict)
+    #: Broker → why it did not answer in the newest sweep.
     missing: Mapping[str, str] = field(default_factory=dict)
+    #: Broker that left a short while ago → the time of its last record.
     gone: Mapping[str, int] = field(default_factory=dict)
+    #: What strategies remember about the cluster.
     memory: ClusterMemory = ClusterMemory()
+    #: Newest snapshot of policies as JSON text; None before the first.
     policies: str | None = None
+    #: What each round of the last hour moved.
     spent: tuple[Spent, ...] = ()
+    #: Bundle → when a dispatch limit was advised for it.
     advised: Mapping[str, int] = field(default_factory=dict)
+    #: Bundle → the newest command about it.
     orders: Mapping[str, Order] = field(default_factory=dict)
+    #: Command id → what a dry run has answered.
     rehearsed: Mapping[str, Rehearsal] = field(default_factory=dict)
+    #: Number of the newest sweep marker, -1 before the first.
     sweep: int = -1
+    #: Producer whose clock is not believed → what its clock says.
     strays: Mapping[str, Stray] = field(default_factory=dict)
+    #: How many brokers have a clock that counts (`clock_votes`).
     voters: int = 0
+    #: Broker that reported since the time last moved, without moving it → the time of that report.
     trailing: Mapping[str, int] = field(default_factory=dict)
+    #: Those of them that the record which moved the time left far behind → the same.
     overtaken: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -133,7 +146,7 @@ def from_bytes(data: bytes) -> ClusterState:
     in_flight = {bundle: InFlight(**move) for bundle, move in tree["in_flight"].items()}
     return ClusterState(
         clock=None if tree["clock"] is None else Clock(**tree["clock"], run=tree.get("clock_run", 0)),
-        early=None if tree["early"] is None else tuple(Early(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
+        early=None if tree["early"] is None else tuple(EarlyRecord(ts, b64decode(packed), far) for ts, packed, far in tree["early"]),
         in_flight=in_flight,
         orders=_orders(tree, in_flight),
         rehearsed={id_: _rehearsal(one) for id_, one in tree.get("rehearsed", {}).items()},

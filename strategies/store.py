@@ -13,27 +13,33 @@ from strategies.state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The small, typed part of what is kept per broker; its bundle table is kept apart, packed.
+    """The small, typed part of what is kept per broker; its bundle table is kept apart, packed. Times in ms since the epoch."""
 
-    `order`: running number of first appearance in the cluster. `reported_at_ms`, `reported_round`: newest accepted report of figures,
-    and the round that was open then. `bundles_at_ms`: newest accepted bundle table (the same report in the modular load manager);
-    -1 = none yet. `sampled_at_ms`, `sampled_round`: the newest report whose traffic or CPU figures had changed, and its round.
-    `judged_after_ms`: a move that touched this broker ended then, so only a later sample may be judged. `digest`, `bundles_digest`: of
-    the newest figures and bundle table. `table`: what the packed bundle table comes to, written whenever that one is.
-    """
-
+    #: Its id, `host:port`.
     broker: str
+    #: Running number of first appearance in the cluster.
     order: int
+    #: Time of the newest accepted report of figures.
     reported_at_ms: int
+    #: The round that was open then.
     reported_round: int
+    #: Time of the newest accepted bundle table (the same report in the modular load manager); -1 = none yet.
     bundles_at_ms: int
+    #: Time of the newest report whose traffic or CPU figures had changed.
     sampled_at_ms: int
+    #: The round that was open then.
     sampled_round: int
+    #: When a move that touched this broker ended: only a later sample may be judged.
     judged_after_ms: int
+    #: Of the newest figures.
     digest: str
+    #: Of the newest bundle table.
     bundles_digest: str
+    #: The newest figures.
     figures: Figures
+    #: What strategies remember about the broker.
     memory: BrokerMemory = BrokerMemory()
+    #: Sums of the packed bundle table, written whenever that one is.
     table: TableSummary = TableSummary()
 
 

@@ -1,1 +1,1 @@
-"""The decisions on Spark Structured Streaming; the only package that imports pyspark."""
+"""The streaming job on Spark Structured Streaming; the only package that imports pyspark."""

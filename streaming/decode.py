@@ -22,7 +22,7 @@ from sinks.wire.limits import WireLimits
 from sinks.wire.origin import pack_origin
 from sinks.wire.outputs import rejected_row
 from sinks.wire.position import Position
-from sinks.wire.raw import Around, SourceSettings, enveloped
+from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from strategies.errors import WireError
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record
@@ -165,7 +165,7 @@ def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side
 def _enveloped(value: bytes | None, key: bytes | None, headers: Any, ts: int, source: SourceSettings) -> bytes:
     """`headers`: None, or entries with `key` and `value`; the last of a name counts."""
     named = {header["key"]: bytes(header["value"] or b"") for header in headers or ()}
-    return enveloped(None if value is None else bytes(value), Around(key, named, ts), source)
+    return enveloped(None if value is None else bytes(value), RecordMetadata(key, named, ts), source)
 
 
 def _decode(origin: bytes, partition: int, offset: int, value: bytes, limits: WireLimits, *, side_by_side: bool) -> Decoded:

@@ -1,6 +1,6 @@
-"""The streaming job: telemetry topic in, commands, rounds and rejected records out, through one Spark query.
+"""The streaming job: reads telemetry, publishes commands, rounds and rejected records, with one Spark query.
 
-It stops cleanly: a micro-batch that is being worked on is finished and committed, the next one is left for the following start.
+It stops gracefully: the running micro-batch is finished and committed, the next one is left for the next start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from strategies.errors import SettingsError, SinkError
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guard_of, guarded
 from streaming.cluster.workers import check_workers, is_local
 from streaming.decode import PACKED, decoding, packer, unpacking
-from streaming.failures import again_after_outages, again_while_passing, dead_java, explain
+from streaming.failures import explain, java_died, retry_after_outages, retry_transient
 from streaming.outputs.output import Output, open_output
 from streaming.outputs.output_counts import KINDS, Written, counted
 from streaming.processor import OUTPUT, ClusterProcessor
@@ -45,15 +45,15 @@ from streaming.sources.files import FileTopicSource, Source
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 
-#: Topics that the job itself reads or writes.
-_OURS = ("telemetry", *KINDS)
-_LOOK_EVERY_S = 0.1
-_BATCH_ENDS_EVERY_S = 0.02
+#: Topics that the job reads or writes.
+_JOB_TOPICS = ("telemetry", *KINDS)
+_POLL_INTERVAL_S = 0.1
+_BATCH_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a signal; `written`: what it published."""
+    """How a run ended. `stopped_by`: `drained`, `stop` (the caller's event) or the name of a signal; `written`: published records."""
 
     stopped_by: str
     written: Written
@@ -61,7 +61,7 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Run:
-    """What is to be run, and where. `drain`: process what is there now, then end."""
+    """Settings of one run. `drain`: process the records that exist now, then end."""
 
     job: JobSettings
     engine: EngineSettings
@@ -71,7 +71,7 @@ class Run:
 
 @dataclass(slots=True)
 class Stop:
-    """A wish to stop: the caller's event, or a signal that sets it."""
+    """A request to stop, by the caller's event or a signal."""
 
     event: threading.Event
     signal: str = ""
@@ -85,33 +85,33 @@ def run_job(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     session: SparkSession | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> JobResult:
-    """Runs until it is stopped, or, with `drain`, until all there is has been processed.
+    """Runs the job until it is stopped, or, with `drain`, until all present records are processed.
 
-    `on_progress` is called from another thread with every micro-batch. `stop` ends the run from outside, SIGTERM and SIGINT do so too
-    when this is the main thread. `session`: a running Spark to use instead of starting (and stopping) one. `say` hears sentences for
-    people: the epoch, and why nothing happens.
+    `on_progress`: called with every micro-batch, from another thread. `stop`: ends the run; so do SIGTERM and SIGINT in the main thread.
+    `session`: a running Spark session to use instead of starting (and stopping) one. `log`: gets messages for people: the epoch, and why
+    the job waits.
     Raises SettingsError, StateVersionError, CheckpointInUse, SinkError, SparkStartError, JobError.
     """
     check_job(job, engine)
-    _check_reach(job)
+    _check_topics_exist(job)
     folder = checkpoint_folder(job)
-    wish = Stop(stop or threading.Event())
+    request = Stop(stop or threading.Event())
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
-        say(f"epoch {held.epoch}: what jobs of older epochs command is refused")
+        log(f"epoch {held.epoch}: executors refuse commands of older epochs")
         for line in held.change.lines() if held.change is not None else ():
-            say(line)
+            log(line)
         report = stack.enter_context(_reports(job, on_progress))
-        spark = stack.enter_context(_running(run, held.lock) if session is None else _borrowed(session, job))
-        stack.enter_context(_signals(wish))
-        return _run(spark, run, report, wish, say)
+        spark = stack.enter_context(_running(run, held.lock) if session is None else _shared_session(session, job))
+        stack.enter_context(_signals(request))
+        return _run(spark, run, report, request, log)
 
 
 def check_job(job: JobSettings, engine: EngineSettings) -> None:
-    """Raises SettingsError, with all complaints, for settings that cannot be run; starts nothing."""
+    """Checks the settings without starting anything. Raises SettingsError with all complaints."""
     Engine(engine)
     complaints = _topic_complaints(job)
     for read in (lambda: signing_key(job.signing), lambda: kafka_access(job.kafka), lambda: check_source(job.topics.telemetry, job.source)):
@@ -124,20 +124,20 @@ def check_job(job: JobSettings, engine: EngineSettings) -> None:
         raise SettingsError(complaints)
 
 
-def _check_reach(job: JobSettings) -> None:
-    """Asks the servers before anything starts: what is wrong is told in a moment and in a sentence, not after minutes in Spark's words."""
-    named = [parse_topic(getattr(job.topics, name)) for name in _OURS]
+def _check_topics_exist(job: JobSettings) -> None:
+    """Checks the topics before anything starts: an error takes seconds here, and minutes as a stack trace of Spark."""
+    named = [parse_topic(getattr(job.topics, name)) for name in _JOB_TOPICS]
     missing = missing_topics([topic for topic in named if topic.scheme == "kafka"], kafka_access(job.kafka))
     for topic in named:
         if topic.scheme == "pulsar":
             with closing(PulsarLink(topic, job.pulsar)) as link:
                 link.partitions()
     if missing:
-        raise SinkError(f"{', '.join(map(str, missing))}: there is no such topic; make it with: rebalancer topics create")
+        raise SinkError(f"{', '.join(map(str, missing))}: the topic does not exist; create it with: rebalancer topics create")
 
 
 def _next_epoch(job: JobSettings) -> int:
-    """Rounds announce an epoch before there are commands; commands are asked too, in case rounds were deleted earlier."""
+    """The next epoch. Rounds announce an epoch before its commands; commands count too, in case rounds were deleted earlier."""
     return next_epoch((job.topics.rounds, job.topics.commands), job.access)
 
 
@@ -145,7 +145,7 @@ def _topic_complaints(job: JobSettings) -> list[str]:
     complaints: list[str] = []
     known: dict[str, str] = {}
     places = set()
-    for name in _OURS:
+    for name in _JOB_TOPICS:
         try:
             topic = parse_topic(getattr(job.topics, name))
         except SettingsError as error:
@@ -158,14 +158,14 @@ def _topic_complaints(job: JobSettings) -> list[str]:
             places.add((topic.scheme, topic.servers))
     if len(places) > 1 and not complaints:
         complaints.append(
-            "topics.commands, topics.rounds and topics.rejected: lie in different places; put all in folders, all on one Kafka, or all "
+            "topics.commands, topics.rounds and topics.rejected: are of different kinds; put all in folders, all on one Kafka, or all "
             "on one Pulsar, because the job publishes them in one write"
         )
     return complaints
 
 
 def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> DataFrame:
-    """The query itself: from columns of `RECORDS` to columns of `OUTPUT`. With one partition of state it is one stage, in one task."""
+    """The query: from columns of `RECORDS` to columns of `OUTPUT`. With one state partition it is one stage with one task."""
     side_by_side = parse_topic(job.topics.telemetry).scheme != "file"
     if job.shuffle_partitions == 1:
         keyed = records.coalesce(1).withColumn("shard", F.lit(""))
@@ -173,13 +173,13 @@ def decided(records: DataFrame, job: JobSettings, engine: EngineSettings) -> Dat
     else:
         packed = records.mapInArrow(packer(job.wire, job.source, side_by_side=side_by_side), PACKED)
         keyed, processor = packed.withColumn("shard", F.col("cluster")), ClusterProcessor(engine, job.signing, unpacking)
-    with _workers_of_its_own(records.sparkSession, job.checkpoint):
+    with _own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
 
 
 @contextmanager
-def _workers_of_its_own(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Functions of equal environment take turns with Python workers: what one has kept would lie in another process."""
+def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+    """Gives the query Python workers of its own. Functions with equal environment share workers, whose cached stores would be missed."""
     environment = spark.sparkContext.environment
     environment["REBALANCER_WORKERS"] = checkpoint
     try:
@@ -188,7 +188,7 @@ def _workers_of_its_own(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         del environment["REBALANCER_WORKERS"]
 
 
-def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Callable[[str], None]) -> JobResult:
+def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]) -> JobResult:
     output = open_output(run.job, stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop.event)
@@ -198,7 +198,7 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Cal
         return None if stop.event.is_set() else _follow(_start(spark, run, output), output, progress, stop.event)
 
     try:
-        error = _again(run.job, once, lambda: progress.batches, stop.event, say)
+        error = _run_with_restarts(run.job, once, lambda: progress.batches, stop.event, log)
         if error is not None and not stop.event.is_set():
             raise output.explained(error) or explain(error, run.folder / SPARK_LOG) from error
     finally:
@@ -206,28 +206,28 @@ def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, say: Cal
     return JobResult(stop.signal or ("stop" if stop.event.is_set() else "drained"), progress.total)
 
 
-def _again(
+def _run_with_restarts(
     job: JobSettings,
     once: Callable[[], PySparkException | None],
     committed: Callable[[], int],
     stop: threading.Event,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> PySparkException | None:
-    """Runs the query as often as it can help. `committed` counts micro-batches; gives what ended it, or None."""
+    """Runs the query with all restarts. `committed`: number of micro-batches; returns the error that ended it, or None."""
 
-    def reach() -> None:
+    def check_topics() -> None:
         if not stop.is_set():
-            _check_reach(job)
+            _check_topics_exist(job)
 
-    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, say)
-    with watched([getattr(job.topics, name) for name in _OURS], job.access, outage):
-        return again_after_outages(lambda: again_while_passing(once, committed, job.start_attempts, say), committed, reach, outage)
+    outage = Outage(job.kafka.outage_ms / 1000, stop.wait, log)
+    with watched([getattr(job.topics, name) for name in _JOB_TOPICS], job.access, outage):
+        return retry_after_outages(lambda: retry_transient(once, committed, job.start_attempts, log), committed, check_topics, outage)
 
 
 def _start(spark: SparkSession, run: Run, output: Output) -> StreamingQuery:
     job = run.job
     rows = output.writer(counted(decided(_telemetry(spark, job), job, run.engine))).outputMode("update")
-    # Without the scheme it would lie on whatever file system Hadoop's settings call the default.
+    # Without the scheme, Hadoop's default file system would be used.
     rows = rows.option("checkpointLocation", f"file://{run.folder}")
     if run.drain:
         return rows.trigger(availableNow=True).start()
@@ -248,29 +248,29 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
 
 
 def _follow(query: StreamingQuery, output: Output, progress: Progress, stop: threading.Event) -> PySparkException | None:
-    """Waits for the end of the query; None or why it failed. A stop is passed on between two micro-batches."""
+    """Waits for the end of the query; returns its error, or None. A stop takes effect between two micro-batches."""
     try:
         while query.isActive:
-            if stop.wait(_LOOK_EVERY_S):
+            if stop.wait(_POLL_INTERVAL_S):
                 _finish_batch(query, output, progress)
                 query.stop()
-            progress.look(query)
+            progress.poll(query)
         return query.exception()
     except PySparkException as error:
         return error
     finally:
         if query.isActive:
             query.stop()
-        progress.look(query)
+        progress.poll(query)
 
 
 def _finish_batch(query: StreamingQuery, output: Output, progress: Progress) -> None:
-    """Where one follows the other without a pause, the next one may have been begun; nothing is lost with it."""
-    progress.look(query)
+    """Waits for the running micro-batch. The next one may have begun without a pause; it loses nothing and is repeated."""
+    progress.poll(query)
     before = progress.batches
     while query.isActive and (output.busy or (query.status["isTriggerActive"] and progress.batches == before)):
-        time.sleep(_BATCH_ENDS_EVERY_S)
-        progress.look(query)
+        time.sleep(_BATCH_POLL_S)
+        progress.poll(query)
 
 
 @contextmanager
@@ -289,23 +289,23 @@ def _reports(job: JobSettings, on_progress: OnProgress | None) -> Iterator[OnPro
 
 @contextmanager
 def _running(run: Run, lock: int) -> Iterator[SparkSession]:
-    # Java inherits the lock: a checkpoint is free again only when the last process that could write to it is gone.
+    # Java inherits the lock: the checkpoint is free only after the last process that could write to it has ended.
     session = start_session(run.job, run.folder / SPARK_LOG, short=run.drain, keep_open=(lock,))
     try:
         yield session
     except (SettingsError, SinkError):
         raise
-    except Exception as error:  # what a call of Java raises when it is gone depends on the moment
+    except Exception as error:  # the type of the error depends on when Java ended
         code = java_end(JAVA_ENDS_S)
         if code is None:
             raise
-        raise dead_java(code, run.folder / SPARK_LOG) from error
+        raise java_died(code, run.folder / SPARK_LOG) from error
     finally:
         stop_session(session)
 
 
 @contextmanager
-def _borrowed(session: SparkSession, job: JobSettings) -> Iterator[SparkSession]:
+def _shared_session(session: SparkSession, job: JobSettings) -> Iterator[SparkSession]:
     ours = session.newSession()
     for key, value in query_settings(job).items():
         ours.conf.set(key, value)
@@ -314,7 +314,7 @@ def _borrowed(session: SparkSession, job: JobSettings) -> Iterator[SparkSession]
 
 @contextmanager
 def _signals(stop: Stop) -> Iterator[None]:
-    """SIGTERM and SIGINT ask for a clean stop; the same signal again ends the process the usual way."""
+    """SIGTERM and SIGINT request a graceful stop. A second signal of the same kind has its default effect, which ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

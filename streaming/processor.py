@@ -1,4 +1,4 @@
-"""The engine inside transformWithState: folds a cluster's records in topic order over state that Spark keeps and checkpoints."""
+"""The engine inside transformWithState: folds a cluster's records in topic order over state that Spark stores and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streaming.decode import Decoded, ReadRows, by_cluster
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, StoreCache
 
-#: `seq` numbers the rows of one cluster within a micro-batch in fold order.
+#: `seq` numbers the rows of one cluster within a micro-batch, in fold order.
 OUTPUT = StructType(
     [
         StructField("kind", StringType()),
@@ -28,15 +28,15 @@ OUTPUT = StructType(
 )
 
 
-#: Of this process, which Spark uses again for the next micro-batch. 256 MiB are about 15,000 brokers with 100 bundles each.
+#: Cache of this process, which Spark reuses for the next micro-batch. 256 MiB are about 15,000 brokers with 100 bundles each.
 _KEPT = StoreCache(256 * 2**20)
 
 
 class ClusterProcessor(StatefulProcessor):
-    """One call per key and micro-batch, for one cluster or many. Spark makes a new copy for every task: nothing but settings lives here."""
+    """One call per key and micro-batch, for one or more clusters. Spark copies it for every task, so it holds settings only."""
 
     def __init__(self, settings: EngineSettings, signing: SigningSettings, read_rows: ReadRows, kept: StoreCache | None = None) -> None:
-        """`kept`: instead of the stores that the process keeps; only within one process."""
+        """`kept`: replaces the process-wide cache of stores; only within one process."""
         self._settings = settings
         self._signing = signing
         self._read_rows = read_rows
@@ -44,7 +44,7 @@ class ClusterProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._engine = Engine(self._settings)
-        # Read where it is used: the key itself never travels with the job.
+        # Read here: the key itself is never serialised with the job.
         self._key = signing_key(self._signing)
         self._state: MapVariable = handle.getMapState("state", STATE_KEY, STATE_VALUE)
 
@@ -54,7 +54,7 @@ class ClusterProcessor(StatefulProcessor):
         return iter([Row(kind=row.kind, key=row.key, value=row.value, seq=seq) for seq, row in enumerate(outputs)])
 
     def _fold(self, cluster: str, records: Sequence[Decoded]) -> list[OutputRow]:
-        if not cluster:  # nobody knows whose these are: there is nothing but rejected rows
+        if not cluster:  # the cluster is unknown: rejected rows only
             return [OutputRow("rejected", cluster, one.rejected) for one in records]
         kept = _KEPT if self._kept is None else self._kept
         rows = Rows(self._state, cluster)
@@ -69,7 +69,7 @@ class ClusterProcessor(StatefulProcessor):
 
 
 def fold(engine: Engine, records: Iterable[Decoded], store: StateStore, key: SigningKey | None = None) -> Iterator[OutputRow]:
-    """Output rows of a cluster's records, in their order; commands are signed where there is a key."""
+    """Output rows of a cluster's records, in order; commands are signed if there is a key."""
     for one in records:
         if one.record is None:
             yield OutputRow("rejected", one.cluster, one.rejected)

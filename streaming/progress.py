@@ -1,4 +1,4 @@
-"""Follows the streaming query: what every micro-batch took, how far it is behind, what it published; and the progress file."""
+"""Progress of the streaming query: duration, backlog and published records per micro-batch; writes the progress file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ OnProgress = Callable[["BatchProgress"], None]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One micro-batch. `took_ms`: from its trigger to its commit; `phases_ms`: the same by Spark's phases (`addBatch` is the work).
+    """One micro-batch. `took_ms`: from trigger to commit; `phases_ms`: by Spark's phases (`addBatch` is the work).
 
-    `records`: telemetry records in it; `behind_records`: complete records in the topic after it; None if the source does not know.
+    `records`: telemetry records in it; `behind_records`: complete records after it in the topic, None if the source does not count them.
     `state_rows`: entries of all state variables.
     """
 
@@ -36,7 +36,7 @@ class BatchProgress:
     written: Written
 
     def line(self) -> str:
-        """For people: one line on standard error."""
+        """One line of text for standard error."""
         behind = "" if self.behind_records is None else f", {self.behind_records:,} behind"
         phases = " ".join(f"{name} {took}" for name, took in sorted(self.phases_ms.items(), key=lambda item: -item[1]) if took)
         written = self.written
@@ -46,14 +46,14 @@ class BatchProgress:
         )
 
     def json(self) -> str:
-        """For programs: one line of the progress file."""
+        """One JSON line for the progress file."""
         return json.dumps({"v": 1, **asdict(self)}, separators=(",", ":"))
 
 
 class Progress:
-    """Micro-batches of a query that starts again and again, each reported once; those without records are not reported.
+    """Micro-batches of a query that may be restarted, each reported once; those without records are not reported.
 
-    Looks instead of listening: a listener takes Spark's event apart call by call, beside the next micro-batch.
+    Polls instead of listening: a listener decodes Spark's event with many calls to Java, in parallel to the next micro-batch.
     """
 
     def __init__(self, report: OnProgress) -> None:
@@ -61,21 +61,21 @@ class Progress:
         self._batches = 0
         self._total = Written()
         self._newest: int | None = None
-        # An idle query tells of itself under the number that its next micro-batch will have.
+        # An idle query reports itself under the number of its next micro-batch.
         self._looked_at: tuple[int, str] | None = None
 
     @property
     def batches(self) -> int:
-        """How many were committed."""
+        """Number of committed micro-batches."""
         return self._batches
 
     @property
     def total(self) -> Written:
-        """What they have published."""
+        """Number of published records."""
         return self._total
 
-    def look(self, query: StreamingQuery) -> None:
-        """Reports what was committed since the last look; at least once in a hundred micro-batches."""
+    def poll(self, query: StreamingQuery) -> None:
+        """Reports micro-batches committed since the last call. Call it at least once in a hundred micro-batches."""
         newest = query.lastProgress
         if newest is None or (newest.batchId, newest.timestamp) == self._looked_at:
             return
@@ -94,7 +94,7 @@ class Progress:
 
 
 def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
-    """From Spark's StreamingQueryProgress."""
+    """Converts Spark's StreamingQueryProgress."""
     phases = dict(progress.durationMs)
     return BatchProgress(
         batch=progress.batchId,

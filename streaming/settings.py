@@ -1,4 +1,4 @@
-"""Settings of the streaming job: which topics it connects, and how Spark runs it. Imports no Spark."""
+"""Settings of the streaming job: its topics, and how Spark runs it. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -17,42 +17,41 @@ from streaming.jars.connector import JarSettings
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where records come from and where they go; every topic is a URI and means the same everywhere."""
+    """Topic URIs, the same for all programs."""
 
     telemetry: Annotated[str, Setting("Load reports, sweeps and outcomes")] = "file:///var/lib/pulsar-rebalancer/telemetry"
     commands: Annotated[str, Setting("Commands (the control topic)")] = "file:///var/lib/pulsar-rebalancer/commands"
-    rounds: Annotated[str, Setting("One record per round: what was seen and decided")] = "file:///var/lib/pulsar-rebalancer/rounds"
-    rejected: Annotated[str, Setting("Records that could not be used, and why")] = "file:///var/lib/pulsar-rebalancer/rejected"
-    outcomes: Annotated[str, Setting("What executors say became of commands")] = "file:///var/lib/pulsar-rebalancer/outcomes"
+    rounds: Annotated[str, Setting("One record per round: its input and decisions")] = "file:///var/lib/pulsar-rebalancer/rounds"
+    rejected: Annotated[str, Setting("Records that could not be used, with the reason")] = "file:///var/lib/pulsar-rebalancer/rejected"
+    outcomes: Annotated[str, Setting("Outcomes of commands, reported by executors")] = "file:///var/lib/pulsar-rebalancer/outcomes"
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How the job runs. Nothing here changes a decision; `shuffle_partitions` is frozen in the checkpoint."""
+    """How the job runs. No setting here changes a decision; `shuffle_partitions` is fixed in the checkpoint."""
 
-    checkpoint: Annotated[str, Setting("Folder for progress and state; one job at a time may use it")] = (
-        "/var/lib/pulsar-rebalancer/checkpoint"
-    )
+    checkpoint: Annotated[str, Setting("Folder for progress and state of one job")] = "/var/lib/pulsar-rebalancer/checkpoint"
     trigger_ms: Annotated[
-        int, Setting("Time from the start of one micro-batch to the next; 0 = as soon as there is something", "ms", ge=0, le=3_600_000)
+        int, Setting("Interval between the starts of two micro-batches; 0 = as soon as there are records", "ms", ge=0, le=3_600_000)
     ] = 0
-    max_records_per_batch: Annotated[int, Setting("Records in one micro-batch at most", ge=1, le=1_000_000)] = 5_000
+    max_records_per_batch: Annotated[int, Setting("Maximum number of records in one micro-batch", ge=1, le=1_000_000)] = 5_000
     max_bytes_per_batch: Annotated[
-        int, Setting("Telemetry in one micro-batch at most; a single longer record still passes", "bytes", ge=1_048_576, le=1_073_741_824)
+        int,
+        Setting(
+            "Maximum size of the telemetry in one micro-batch; a single larger record still passes", "bytes", ge=1_048_576, le=1_073_741_824
+        ),
     ] = 134_217_728
-    read_tasks: Annotated[int, Setting("Tasks that share the reading and decoding of one micro-batch", ge=1, le=256)] = 2
+    read_tasks: Annotated[int, Setting("Number of tasks that read and decode one micro-batch", ge=1, le=256)] = 2
     shuffle_partitions: Annotated[
-        int, Setting("Partitions of the state; clusters are spread over them. Cannot be changed later", ge=1, le=1_000)
+        int, Setting("Number of state partitions; clusters are distributed over them. Fixed in the checkpoint", ge=1, le=1_000)
     ] = 1
-    master: Annotated[str, Setting("Where Spark runs: local[threads,task attempts], spark://…, k8s://…")] = "local[2,3]"
+    master: Annotated[str, Setting("Spark master: local[threads,task attempts], spark://…, k8s://…")] = "local[2,3]"
     environment: Annotated[
-        str, Setting("Archive with the Python packages for workers elsewhere (rebalancer ship); empty = they are installed there")
+        str, Setting("Archive with the Python packages for remote workers (rebalancer ship); empty = installed there")
     ] = ""
-    driver_memory: Annotated[str, Setting("Heap of Spark's driver, as Java writes it (1g, 800m)")] = "1g"
-    start_attempts: Annotated[int, Setting("How often a start is tried when Spark's Python workers do not answer", ge=1, le=20)] = 3
-    segment_bytes: Annotated[
-        int, Setting("Size at which a file topic begins its next segment", "bytes", ge=1_048_576, le=1_099_511_627_776)
-    ] = 67_108_864
+    driver_memory: Annotated[str, Setting("Heap size of Spark's driver, in Java's format (1g, 800m)")] = "1g"
+    start_attempts: Annotated[int, Setting("Number of start attempts if Spark's Python workers do not answer", ge=1, le=20)] = 3
+    segment_bytes: Annotated[int, Setting("Segment size of file topics", "bytes", ge=1_048_576, le=1_099_511_627_776)] = 67_108_864
     progress_file: Annotated[str, Setting("JSON Lines file that gets one line per micro-batch; empty = none")] = ""
     topics: Topics = Topics()
     wire: WireLimits = WireLimits()
@@ -64,10 +63,10 @@ class JobSettings:
 
     @property
     def access(self) -> TopicAccess:
-        """How to reach the servers of the topics."""
+        """Settings for reaching the servers of the topics."""
         return TopicAccess(self.kafka, self.pulsar)
 
 
 def uses_kafka(topics: Topics) -> bool:
-    """Whether any topic lies on Kafka."""
+    """Whether any topic is on Kafka."""
     return any(getattr(topics, field.name).startswith("kafka:") for field in fields(topics))

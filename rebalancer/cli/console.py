@@ -1,4 +1,4 @@
-"""Data to standard output (tables or one JSON document), progress to standard error; colour only on a terminal that wants it."""
+"""Prints data to standard output (tables or one JSON document) and progress to standard error; colour only on terminals."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rich.table import Table
 from rich.text import Text
 
 Side = Literal["left", "right"]
-#: Between two columns; and what of a word stays in one piece in a narrow terminal.
+#: Gap between two columns, and the longest word that is kept whole in a narrow terminal.
 _GAP, _LONGEST_WORD = 3, 24
 
 
 def out() -> Console:
-    """Standard output for people. Off a terminal it is 120 columns wide unless COLUMNS says otherwise."""
+    """The console of standard output. Off a terminal it is 120 columns wide unless COLUMNS is set."""
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
     return Console(file=sys.stdout, width=width, highlight=False, emoji=False, markup=False, soft_wrap=False)
 
 
 def progress(sentence: str) -> None:
-    """One plain line on standard error."""
+    """Prints one line to standard error."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def show(*parts: RenderableType) -> None:
-    """Tables and sentences on standard output, without the blanks that fill a table's lines up to the edge."""
+    """Prints tables and sentences to standard output, without trailing blanks."""
     console = out()
     with console.capture() as captured:
         for part in parts:
@@ -41,16 +41,16 @@ def show(*parts: RenderableType) -> None:
 
 
 def print_json(kind: str, version: int, body: Mapping[str, Any]) -> None:
-    """One JSON document on standard output; `kind` and `v` name the form of the rest."""
+    """Prints one JSON document to standard output. `kind` and `v`: kind and version of its schema."""
     plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
     print(json.dumps({"kind": kind, "v": version, **body}, ensure_ascii=plain, indent=2, allow_nan=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A plain table; cells are taken literally, no markup. Columns on the right hold figures and are never cut.
+    """A plain table; cells are literal text, without markup. Right-aligned columns contain figures and are never cut.
 
-    What does not fit beside the first column goes on below it.
+    Columns that do not fit beside the first one continue below.
     """
 
     columns: Sequence[tuple[str, Side]]
@@ -62,7 +62,7 @@ class Sheet:
             yield self._part(places, self.title if number == 0 else None)
 
     def _parts(self, width: int) -> list[list[int]]:
-        """Columns of one table after the other, each with the first column."""
+        """Columns of each table part; every part begins with the first column."""
         widths = [self._least(place) + _GAP for place in range(len(self.columns))]
         parts: list[list[int]] = [[0]]
         for place in range(1, len(widths)):

@@ -1,7 +1,7 @@
-"""Ends the process without the interpreter's finalization where a C++ client was used.
+"""Ends the process without the interpreter's finalization if a C++ client was used.
 
-Threads of pulsar-client end a moment after `close()` has returned, and they hold Python objects: the supplier of the token, callbacks of
-sent messages. CPython before 3.14 ends a foreign thread that asks for the interpreter during finalization with `pthread_exit`. C++ answers
+Threads of pulsar-client end shortly after `close()` returns, and they hold Python objects: the token supplier, callbacks of sent
+messages. During finalization CPython before 3.14 ends a foreign thread that requests the interpreter with `pthread_exit`; C++ answers
 that with `terminate called without an active exception`, and the process aborts with 134.
 """
 
@@ -15,12 +15,12 @@ from typing import NoReturn
 
 from rebalancer.cli import exits
 
-#: The compiled part of pulsar-client; modules that only name the package do not load it.
+#: The compiled part of pulsar-client; importing the Python package alone does not load it.
 _NATIVE = "_pulsar"
 
 
 def leave(code: int) -> NoReturn:
-    """Exits with this code, whatever threads of a C++ client still do."""
+    """Exits with this code, whatever threads of a C++ client are still doing."""
     if _NATIVE not in sys.modules:
         sys.exit(code)
     _join()
@@ -34,7 +34,7 @@ def abandon(code: int) -> NoReturn:
 
 
 def code_of(end: SystemExit) -> int:
-    """The exit code that the interpreter would give it; a text is printed, as the interpreter does."""
+    """The exit code that the interpreter would use; prints a text, as the interpreter does."""
     if end.code is None or isinstance(end.code, int):
         return end.code or exits.OK
     print(end.code, file=sys.stderr)
@@ -48,7 +48,7 @@ def _join() -> None:
 
 
 def _flushed() -> bool:
-    """Whether everything that was printed is written; the reader may have gone away."""
+    """Flushes the standard streams; False if a reader has closed the pipe."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The one place where an exception becomes a message on standard error and an exit code."""
+"""Converts exceptions to a message on standard error and an exit code. No other module does this."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _to_stderr(text: str) -> None:
 
 @contextmanager
 def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) -> Iterator[None]:
-    """Lets through what typer handles itself, turns everything else into one clean message and an exit code.
+    """Turns exceptions of the block into one message and an exit code, except those that typer handles itself.
 
-    `complain`: prints a message, which names no level.
+    `complain`: prints a message without level.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
 
 
 def _unexpected(error: Exception) -> str:
-    """Spark is an optional part of the installation; everything else that nobody foresaw is our fault."""
+    """The message of an unexpected exception: a missing optional Spark installation, or a bug."""
     if isinstance(error, ModuleNotFoundError) and error.name in _SPARK:
         return f"{error.name} is not installed, the streaming job needs it: pip install 'pulsar-rebalancer[spark]'"
     return (
@@ -60,7 +60,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _sentence(error: OSError) -> str:
-    """`path: reason`, the way people know it from other tools."""
+    """`path: reason`, as in other command line tools."""
     if error.filename is None:
         return str(error)
     return f"{error.filename}: {error.strerror or error}"
@@ -72,5 +72,5 @@ def _show_traceback(debug: bool) -> None:
 
 
 def _silence_stdout() -> None:
-    """The reader went away: point standard output at nothing, or the interpreter complains once more while it shuts down."""
+    """Redirects standard output after its reader closed the pipe; otherwise the interpreter reports another error at shutdown."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

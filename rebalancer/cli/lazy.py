@@ -1,4 +1,4 @@
-"""A command group that knows its commands' names and sentences, and imports a command's module only when it is called."""
+"""A command group that lists names and help of its commands, and imports a command's module only when it is called."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from typer.main import get_command
 
 from rebalancer.cli.errors import reported
 
-#: Command name → the sentence `--help` shows; the module is `rebalancer.cli.commands.<name>` and holds a typer application `app`.
+#: Command name → its line in `--help`. The module `rebalancer.cli.commands.<name>` contains a typer application `app`.
 COMMANDS: Mapping[str, str] = {
-    "demo": "Watch a skewed cluster being balanced on this machine, no server needed.",
-    "run": "Run the streaming job: telemetry in, commands out, until it is stopped.",
-    "collect": "Ask the brokers of a Pulsar cluster for their load, pass after pass.",
-    "execute": "Carry out commands on a Pulsar cluster; without --apply, say what would be done.",
-    "replay": "Decide on a recording, or on records piped in, and show or keep the decisions.",
-    "simulate": "Try strategies on modelled clusters in virtual time, the published experiments among them.",
+    "demo": "Balance a simulated cluster on this machine, without servers.",
+    "run": "Run the streaming job: read telemetry, publish commands.",
+    "collect": "Collect load reports of a Pulsar cluster at regular intervals.",
+    "execute": "Apply commands to a Pulsar cluster; without --apply, a dry run.",
+    "replay": "Compute decisions for a recording or piped records; print or store them.",
+    "simulate": "Run strategies on modelled clusters in virtual time, including published experiments.",
     "record": "Copy a topic into a recording.",
-    "convert": "Make a columnar recording (Parquet) from JSON Lines, for back-tests.",
-    "trace": "Make a trace of load from a recording, for scenarios of simulate to follow.",
-    "backtest": "See what strategies would have decided on a recording, and what would have come of it.",
-    "tune": "Search settings on a recording: how even, at what cost, and is it better than now?",
-    "state": "Show what a checkpoint remembers about every broker.",
-    "explain": "Say why a command was given, or why a broker, bundle or round was left alone.",
-    "shadow": "Compare our decisions with the moves that Pulsar's own shedder made meanwhile.",
+    "convert": "Convert a JSON Lines recording to Parquet for back-tests.",
+    "trace": "Extract a trace of load from a recording, for scenarios of simulate.",
+    "backtest": "Test strategies on a recording: their decisions and the resulting load.",
+    "tune": "Search for better settings on a recording.",
+    "state": "Show the state of each broker in a checkpoint.",
+    "explain": "Explain a command, or why a broker, bundle or round has none.",
+    "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",
-    "topics": "Make the topics on Kafka and Pulsar that the settings name.",
-    "jars": "Fetch the jars that Spark needs for Kafka topics.",
-    "ship": "Pack the Python packages that Spark's workers elsewhere need.",
+    "topics": "Create the topics of the settings on Kafka and Pulsar.",
+    "jars": "Download the jars that Spark needs for Kafka topics.",
+    "ship": "Pack the Python packages for remote Spark workers.",
     "config": "Show or check settings, or print their JSON Schema.",
-    "doctor": "Check what the job needs on this machine.",
+    "doctor": "Check the requirements and the health of the job.",
 }
 
-#: Options that typer gives to every application by itself.
+#: Options that typer adds to every application.
 _ONLY_AT_THE_TOP = frozenset({"install_completion", "show_completion"})
 
 
 def load(name: str) -> Any:
-    """The real command behind `name`; imports its module."""
+    """Imports the module of a command and returns the command."""
     command = get_command(importlib.import_module(f"rebalancer.cli.commands.{name}").app)
     command.name = name
     command.help = command.help or COMMANDS[name]
@@ -52,7 +52,7 @@ def load(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """Lists placeholders; a placeholder becomes the real command at the moment it is resolved."""
+    """Lists placeholders; a placeholder is replaced by its command when it is resolved."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

@@ -1,4 +1,4 @@
-"""The lines of processes that run for long: with the time in front, or one JSON object each."""
+"""Log lines of long-running commands: text with a timestamp, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened. `text`: for people; `event`: its kind, for programs; `fields`: figures and names of the text.
+    """One log line. `text`: for people; `event`: its kind, for programs; `fields`: the figures and names in the text.
 
-    `cluster`: which of several it is about; empty where there is one.
+    `cluster`: the cluster it is about, if there are several; otherwise empty.
     """
 
     text: str
@@ -34,39 +34,39 @@ class Line:
         return ": ".join(part for part in parts if part)
 
 
-Say = Callable[[Line | str], None]
+LogLine = Callable[[Line | str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Prints lines as the settings want them. `clock`: the time of a line."""
+    """Prints log lines in the format of the settings. `clock`: timestamps."""
 
     settings: LogSettings
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def say(self, told: Line | str) -> None:
-        """On standard error; a text alone is a note."""
-        self._print(told if isinstance(told, Line) else Line(told), sys.stderr)
+    def write(self, entry: Line | str) -> None:
+        """Prints to standard error; a plain text becomes a note."""
+        self._print(entry if isinstance(entry, Line) else Line(entry), sys.stderr)
 
     def warn(self, text: str) -> None:
-        """A warning about a cluster's addresses, on standard error."""
-        self.say(Line(text, "admin-urls", "warning"))
+        """Prints a warning about a cluster's addresses to standard error."""
+        self.write(Line(text, "admin-urls", "warning"))
 
     def show(self, line: Line) -> None:
-        """On standard output, where the line is what the process is for."""
+        """Prints to standard output, for lines that are the command's result."""
         self._print(line, sys.stdout)
 
     @contextmanager
     def errors(self, *, debug: bool) -> Iterator[None]:
-        """What ends the process is its last line; see `rebalancer.cli.errors.reported`."""
-        with reported(debug, complain=lambda text: self.say(Line(text, "error", "error"))):
+        """Logs the error that ends the process; see `rebalancer.cli.errors.reported`."""
+        with reported(debug, complain=lambda text: self.write(Line(text, "error", "error"))):
             yield
 
     def _print(self, line: Line, file: TextIO) -> None:
         now = self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self.settings.format == "json":
             where = {"cluster": line.cluster} if line.cluster else {}
-            told = {"ts": now, "level": line.level, "event": line.event, "text": line.text, **where, **line.fields}
-            print(json.dumps(told, separators=(",", ":"), default=str), file=file, flush=True)
+            document = {"ts": now, "level": line.level, "event": line.event, "text": line.text, **where, **line.fields}
+            print(json.dumps(document, separators=(",", ":"), default=str), file=file, flush=True)
         else:
             print(f"{now} {line}", file=file, flush=True)

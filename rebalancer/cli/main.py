@@ -1,4 +1,4 @@
-"""Entry point of `rebalancer`: global options, the lazily loaded commands, nothing else."""
+"""Entry point of `rebalancer`: global options and the lazily loaded commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error happened.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Moves bundles between Pulsar brokers so that no broker is overloaded while another is idle.
+    """Moves bundles between Pulsar brokers so that no broker is overloaded while others are idle.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage or settings, 3 imbalance found,
     5 decisions differ, 130 interrupted.
@@ -35,7 +35,7 @@ def root(
 
 
 def main() -> None:
-    """Runs the command line and exits. Characters a terminal cannot show are written as escapes."""
+    """Runs the command line and exits. Characters that a terminal cannot show are escaped."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

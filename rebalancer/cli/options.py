@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read and mean the same everywhere."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 
 def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> Settings:
-    """Checked settings of a command; `more` are `path=value` of its own flags and win. SettingsError carries all complaints."""
+    """Checked settings of a command. `more`: `path=value` of its own flags, which win. SettingsError has all complaints."""
     from rebalancer.settings.load import load
 
     return load(config, os.environ, [*(overrides or ()), *more])
 
 
 def debug(ctx: typer.Context) -> bool:
-    """Whether `rebalancer --debug` was asked for."""
+    """Whether `rebalancer --debug` is set."""
     return bool(ctx.find_root().params.get("debug"))
 
 
 def flags(**values: object) -> list[str]:
-    """`path=value` for every flag that was given; a path's dots are written as double underscores."""
+    """`path=value` for every given flag; keyword names have double underscores for the dots of a path."""
     return [f"{path.replace('__', '.')}={value}" for path, value in values.items() if value is not None]

@@ -1,1 +1,1 @@
-"""Comparing our decisions with those of Pulsar's own classes, case by case."""
+"""Compares our decisions with those of Pulsar's own classes, case by case."""

@@ -1,8 +1,12 @@
-"""The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and which of two bundles is heavier."""
+"""The `averaging` suite: averages of bundles, sums of brokers, percentages, the smoothed load, and which of two bundles is heavier.
+
+The live round needs neither the sums of a broker (`TimeAverageBrokerData.reset` of Pulsar 4.2.4) nor the order by averages
+(`BundleData.compareTo`, whose steps are truncated), so both are here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +15,15 @@ import numpy as np
 
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
+from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
 from rebalancer.conformance.vectors import Case
-from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.averages.order import averages_order, newest_order, sign
-from strategies.averages.sums import summed_averages
+from strategies.averages.order import BYTES_PER_STEP, MESSAGES_PER_STEP, newest_order, truncated
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.usage import percent, unweighted_usage, weighted_usage
+
+#: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every traffic table).
+DEFAULT_TRAFFIC = (50.0, 50.0, 50_000.0, 50_000.0)
 
 
 class StatsData(TrafficData, frozen=True, rename="camel"):
@@ -152,6 +158,30 @@ def signs(case: Case) -> dict[str, Any]:
     return {"signs": compared}
 
 
+def summed_averages(bundles: Sequence[str], averages: Mapping[str, Floats], default: Sequence[float] = DEFAULT_TRAFFIC) -> Floats:
+    """float64[8]: short-term, then long-term messages/s and bytes/s of all `bundles` together.
+
+    `averages` maps a bundle to float64[8], short before long. Bundles are added one by one in the given order, which decides the last bits.
+    """
+    unknown = np.array([*default, *default], dtype=np.float64)
+    rows = [np.zeros(8), *(averages.get(bundle, unknown) for bundle in bundles)]
+    with np.errstate(all="ignore"):
+        running: Floats = np.array(rows).cumsum(axis=0)
+    total: Floats = running[-1]
+    return total
+
+
+def averages_order(short: Floats, long: Floats) -> Ints:
+    """int64[n, 6] for the short and long averages of bundles, float64[n, 4] each."""
+    return np.hstack((_average_order(short), _average_order(long)))
+
+
+def sign(first: Ints, second: Ints) -> int:
+    """−1, 0 or 1: how the first row of keys compares with the second."""
+    one, other = tuple(map(int, first)), tuple(map(int, second))
+    return (one > other) - (one < other)
+
+
 def stats_columns(stats: tuple[StatsData, ...]) -> tuple[Floats, Ints, Ints]:
     """float64[n, 4] traffic, int64[n] topics + consumers + producers, int64[n] cached bytes."""
     return (
@@ -169,3 +199,13 @@ def _average(columns: Floats, samples: np.int64) -> dict[str, Any]:
         "msgRateIn": float(columns[RATE_IN]),
         "msgRateOut": float(columns[RATE_OUT]),
     }
+
+
+def _average_order(average: Floats) -> Ints:
+    with np.errstate(all="ignore"):
+        columns = (
+            truncated(average[:, THROUGHPUT_IN] / BYTES_PER_STEP),
+            truncated(average[:, THROUGHPUT_OUT] / BYTES_PER_STEP),
+            truncated((average[:, RATE_IN] + average[:, RATE_OUT]) / MESSAGES_PER_STEP),
+        )
+    return np.stack(columns, axis=1)

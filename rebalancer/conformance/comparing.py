@@ -1,4 +1,4 @@
-"""Exact comparison of what Java answered with what we answer: doubles bit for bit, lists in order, mappings by key."""
+"""Exact comparison of Java's answers with ours: doubles bit for bit, lists in order, mappings by key."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any, Final
 
-#: Stands for a field that one side does not have.
+#: Placeholder for a field that one side lacks.
 ABSENT: Final = "(absent)"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where the answers part. `round` counts from 1; `field` is a path such as `ema[b1:1]`."""
+    """One difference between the answers. `round` counts from 1; `field`: a path such as `ema[b1:1]`."""
 
     case: str
     round: int
@@ -24,7 +24,7 @@ class Difference:
 
 
 def differences(case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[Difference]:
-    """All places where two answers of a round part; a field that only one side has is one of them."""
+    """All differences between two answers of a round, fields that one side lacks included."""
     return [
         Difference(case, round_, path, _shown(wanted), _shown(answered))
         for field in dict.fromkeys((*expected, *got))
@@ -33,7 +33,7 @@ def differences(case: str, round_: int, expected: Mapping[str, Any], got: Mappin
 
 
 def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Leaves that differ. What we answer decides how a value is read: Java writes doubles as numbers or as names like NaN."""
+    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as numbers or names such as NaN."""
     if isinstance(got, Mapping) and isinstance(expected, Mapping):
         for key in dict.fromkeys((*expected, *got)):
             yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))

@@ -1,4 +1,4 @@
-"""Turning the broker.conf keys of a case into our settings: every setting knows Pulsar's own key."""
+"""Converts the broker.conf keys of a case to our settings, through the Pulsar key of each setting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def settings_of(cls: type[_T], conf: Mapping[str, Any]) -> _T:
 
 
 def weights_of(conf: Mapping[str, Any]) -> Weights:
-    """Resource weights. Of the two spellings of the bandwidth keys the newer one wins unless it says 1.0 (spec, section 10)."""
+    """Resource weights. The newer of the two spellings of the bandwidth keys counts unless it is 1.0, as in Pulsar."""
     resolved = dict(conf)
     for key in _BANDWIDTH:
         old = conf.get(key.replace("Bandwidth", "Bandwith"), 1.0)

@@ -17,7 +17,7 @@ from strategies.shedding.avg.parity import plan_key
 
 
 class ResourceData(msgspec.Struct, frozen=True):
-    """Usage and limit; absent numbers are 0."""
+    """Usage and limit; missing numbers are 0."""
 
     usage: Number = 0.0
     limit: Number = 0.0
@@ -27,7 +27,7 @@ class ResourceData(msgspec.Struct, frozen=True):
 
 
 class TrafficData(msgspec.Struct, frozen=True, rename="camel"):
-    """Messages/s and bytes/s; absent numbers are 0."""
+    """Messages/s and bytes/s; missing numbers are 0."""
 
     msg_rate_in: Number = 0.0
     msg_rate_out: Number = 0.0
@@ -61,13 +61,13 @@ class BrokerData(TrafficData, frozen=True, rename="camel"):
 
 
 class AverageData(TrafficData, frozen=True, rename="camel"):
-    """One average of a bundle; without a count it holds as many samples as it can."""
+    """One average of a bundle; without a count it contains as many samples as it can."""
 
     num_samples: int | None = None
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """Both averages of a bundle; without a long one it has the numbers of the short one."""
+    """Both averages of a bundle; a missing long one equals the short one."""
 
     short_term: AverageData = AverageData()
     long_term: AverageData | None = None
@@ -75,7 +75,7 @@ class BundleData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RoundData(msgspec.Struct, frozen=True, rename="camel"):
-    """What is given to a round: everything, or what changed since the last one."""
+    """Input of a round: everything, or the changes since the last one."""
 
     brokers: dict[str, BrokerData | None] = {}
     bundle_data: dict[str, BundleData | None] = {}
@@ -114,7 +114,7 @@ class DataMaps:
         patched(self.bundles, round_.bundle_data, row_of)
 
     def view(self, round_: RoundData) -> ClusterView:
-        """What a shedder sees of them."""
+        """The part of the maps that a shedder reads."""
         names, rows = list(self.bundles), dict(self.bundles)
         brokers = tuple(BrokerLoad(broker, figures, partial(_table, owned, rows)) for broker, (figures, owned) in self.brokers.items())
         return ClusterView("vectors", 0, brokers, frozenset(round_.recently_unloaded), lambda: names)

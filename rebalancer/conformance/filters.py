@@ -1,4 +1,4 @@
-"""The `filters` suite: queries that ask which brokers may take a bundle."""
+"""The `filters` suite: which brokers may take a bundle."""
 
 from __future__ import annotations
 
@@ -71,26 +71,15 @@ class _Queries(msgspec.Struct, frozen=True):
     queries: list[msgspec.Raw]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    queries: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass(frozen=True)
 class FilterSuite:
-    """Asks one filter. `answer` turns the text of a query into what the filter says."""
+    """Runs one filter. `answer`: converts a query to the filter's answer."""
 
     answer: Callable[[bytes], dict[str, Any]]
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        queries, expected = case.read(_Queries).queries, case.read(_Answered).expect.queries
-        if len(queries) != len(expected):
-            raise SettingsError([f"{case.where}: {len(queries)} queries but {len(expected)} answers"])
-        for query, answer in zip(queries, expected, strict=True):
+        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
             try:
                 yield answer, self.answer(bytes(query))
             except msgspec.ValidationError as error:
@@ -98,7 +87,7 @@ class FilterSuite:
 
 
 def anti_affinity(text: bytes) -> dict[str, Any]:
-    """Who is left when the namespaces of a group are spread, and whether the bundle may leave its broker."""
+    """The brokers that remain when a group's namespaces are spread, and whether the bundle may leave its broker."""
     query = msgspec.json.decode(text, type=_Group)
     served = _served(query)
     members = group_members(query.groups, namespace_of(query.bundle))
@@ -111,7 +100,7 @@ def anti_affinity(text: bytes) -> dict[str, Any]:
 
 
 def even_distribution(text: bytes) -> dict[str, Any]:
-    """Who serves the fewest bundles of the namespace."""
+    """The brokers with the fewest bundles of the namespace."""
     query = msgspec.json.decode(text, type=_Spread)
     namespace = namespace_of(query.bundle)
     counts = {broker: Counter(map(namespace_of, bundles))[namespace] for broker, bundles in query.broker_bundles.items()}
@@ -119,7 +108,7 @@ def even_distribution(text: bytes) -> dict[str, Any]:
 
 
 def isolation(text: bytes) -> dict[str, Any]:
-    """Who may serve a namespace by the isolation policies, and the role of every broker."""
+    """The brokers that may serve a namespace by the isolation policies, and the role of every broker."""
     query = msgspec.json.decode(text, type=_Isolation)
     facts = {
         broker: BrokerFacts(persistent=broker not in query.persistent_disabled, non_persistent=broker not in query.non_persistent_disabled)
@@ -137,7 +126,7 @@ def isolation(text: bytes) -> dict[str, Any]:
 
 
 def topic_count(text: bytes) -> dict[str, Any]:
-    """Who may still take topics."""
+    """The brokers that may take more topics."""
     query = msgspec.json.decode(text, type=_TopicCount)
     limit = settings_of(FilterSettings, query.conf).max_topics
     topics = {broker: known.num_topics for broker, known in query.brokers.items()}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import (
     AverageData,
@@ -25,16 +26,16 @@ from rebalancer.conformance.shedding import targets
 from rebalancer.conformance.vectors import Case, Number
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BrokerMemory, Decision, Memory
 from strategies.placement.avg import ParityAvgPlacement, planned_to
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Request, Row
+from strategies.placement.least_resource_usage import smoothed
 from strategies.placement.registry import PLACERS
 from strategies.settings import Weights
 from strategies.shedding.registry import SHEDDERS
 from strategies.usage import weighted_usage
 
-#: What Java throws where a candidate has no load data.
+#: Java's exception for a candidate without load data.
 _THROWN = {"error": "java.lang.NullPointerException"}
 
 
@@ -80,35 +81,23 @@ class _PlannedRounds(msgspec.Struct, frozen=True):
     rounds: list[_PlannedRound]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass(frozen=True)
 class PlacementSuite:
-    """Replays a case through one placement of the registry, one bundle a round. `state`: what is compared besides the best brokers."""
+    """Replays a case through one placement of the registry, one bundle per round. `state`: compared besides the best brokers."""
 
     placement: str
     state: Callable[[Memory], dict[str, Any]] = lambda _: {}
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
-        _check_lengths(case, rounds, expected)
         entry, conf = PLACERS[self.placement], case.envelope.conf
         placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
         brokers, memory = dict[str, _Broker](), Memory()
-        for number, (round_, answer) in enumerate(zip(rounds, expected, strict=True)):
+        for number, (round_, answer) in enumerate(case.answered(case.read(_Rounds).rounds)):
             if not round_.patch:
                 brokers = {}
             patched(brokers, round_.brokers, lambda broker: broker)
-            if round_.active_brokers is not None:
-                memory = placer.retain(memory, round_.active_brokers)
-            memory = _with_averages(memory, brokers)
+            memory = _with_averages(only_active(memory, round_.active_brokers, "placement_ewma"), brokers)
             candidates = {name: _candidate(name, brokers.get(name), weights) for name in round_.candidates}
             placement = placer.place(Request("", UNKNOWN, candidates, str(number)), memory)
             memory = placement.memory
@@ -122,7 +111,7 @@ class PlacementSuite:
 
 def smoothed_usage(memory: Memory) -> dict[str, Any]:
     """The history of LeastResourceUsageWithWeight."""
-    return {"ema": {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}}
+    return {"ema": smoothed(memory)}
 
 
 @dataclass
@@ -146,7 +135,7 @@ class _Plan:
             self.owners.setdefault(key, bundle)
 
     def changed(self, bundle: str, old: str, new: str) -> None:
-        """The object of a bundle changes its value: where it is a key of the map, nobody finds that entry any more."""
+        """Changes the value of a bundle's object: if it is a key of the map, its entry cannot be found any more."""
         if old != new and self.owners.get(old) == bundle:
             del self.owners[old]
             planned = {key: broker for key, broker in self.memory.cluster.planned.items() if key != old}
@@ -159,10 +148,8 @@ class PlannedSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_PlannedRounds).rounds, case.read(_Answered).expect.rounds
-        _check_lengths(case, rounds, expected)
         maps, plan = DataMaps(), _Plan()
-        for round_, answer in zip(rounds, expected, strict=True):
+        for round_, answer in case.answered(case.read(_PlannedRounds).rounds):
             maps.advance(round_)
             plan.open_round()
             shed = self._shed(case, round_, maps, plan) if round_.shed else {}
@@ -188,7 +175,7 @@ class PlannedSuite:
         placement, before = ParityAvgPlacement().place(request, plan.memory), plan.memory
         drawn, chosen = placement.code == "drawn", placement.chosen
         if drawn:
-            # Any candidate is right; to go on as Java did, its draw has to stand in the plan.
+            # Any candidate is correct; to continue as Java did, the plan gets Java's draw.
             chosen = was.get("chosen") if was.get("chosen") in placement.best else chosen
             plan.memory = planned_to(before, row.key, str(chosen))
             plan.take_over(look_up.bundle, row.key, before)
@@ -235,7 +222,7 @@ def _candidate(name: str, broker: _Broker | None, weights: Weights) -> Candidate
 
 
 def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:
-    """The extensible load manager's store of load data, where a case has one."""
+    """The extensible load manager's store of load data, if the case has one."""
     stored = {name: float(broker.weighted_max_ema) for name, broker in brokers.items() if broker.weighted_max_ema is not None}
     return replace(memory, brokers={name: BrokerMemory(ewma=usage) for name, usage in stored.items()}) if stored else memory
 
@@ -243,8 +230,3 @@ def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:
 def _columns(row: tuple[float, ...]) -> Row:
     rate_in, rate_out, throughput_in, throughput_out = row
     return rate_in, rate_out, throughput_in, throughput_out
-
-
-def _check_lengths(case: Case, rounds: list[Any], expected: list[dict[str, Any]]) -> None:
-    if len(rounds) != len(expected):
-        raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])

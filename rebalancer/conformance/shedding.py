@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
 from rebalancer.conformance.vectors import Case
-from strategies.errors import SettingsError
 from strategies.model import Decision, Memory, Shedding
 from strategies.shedding.registry import SHEDDERS
 
@@ -20,15 +20,7 @@ class _Rounds(msgspec.Struct, frozen=True):
     rounds: list[RoundData]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
-#: What a strategy is compared by besides its unloads: the round's answer and the bundles that were in its data.
+#: Compared besides the unloads of a strategy: the round's answer and the bundles in its data.
 State = Callable[[Shedding, Mapping[str, BundleRow]], dict[str, Any]]
 
 
@@ -41,23 +33,18 @@ class SheddingSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
-        if len(rounds) != len(expected):
-            raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])
         entry, conf = SHEDDERS[self.strategy], case.envelope.conf
         shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
         maps, memory = DataMaps(), Memory()
-        for round_, answer in zip(rounds, expected, strict=True):
+        for round_, answer in case.answered(case.read(_Rounds).rounds):
             maps.advance(round_)
-            if round_.active_brokers is not None:
-                memory = shedder.retain(memory, round_.active_brokers)
-            shedding = shedder.shed(maps.view(round_), memory)
+            shedding = shedder.shed(maps.view(round_), only_active(memory, round_.active_brokers, "ewma"))
             memory = shedding.memory
             yield answer, {"unloads": _unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
 
 
 def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
-    """Of rules that remember nothing."""
+    """For rules without state."""
     return {}
 
 

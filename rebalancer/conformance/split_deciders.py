@@ -17,11 +17,10 @@ from rebalancer.conformance.splits import flows_of, range_of
 from rebalancer.conformance.vectors import Case
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import topics_inside
-from strategies.errors import SettingsError
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
-from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import Algorithm, Cuts, SplitFault, SplitRequest, cuts
 
 _ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
@@ -54,14 +53,6 @@ class _OwnRounds(msgspec.Struct, frozen=True):
     rounds: list[_OwnRound]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 class _Named(msgspec.Struct, frozen=True):
     algorithm: Algorithm = msgspec.field(default="range_equally_divide", name=_ALGORITHM)
 
@@ -77,8 +68,7 @@ class ModularSplitSuite:
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         settings = _settings(case)
-        rounds = case.read(_ModularRounds).rounds
-        for round_, answer in zip(rounds, _answers(case, len(rounds)), strict=True):
+        for round_, answer in case.answered(case.read(_ModularRounds).rounds):
             brokers = [BrokerLoad(name, Figures(), partial(_table, round_, owned)) for name, owned in round_.brokers.items()]
             found = modular_splits(brokers, partial(_count, round_.bundle_counts), settings, "parity").decisions
             yield {"splits": sorted(answer["splits"])}, {"splits": sorted([decision.bundle, decision.source] for decision in found)}
@@ -91,16 +81,15 @@ class OwnSplitSuite:
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         settings, hits = _settings(case), dict[str, int]()
-        rounds = case.read(_OwnRounds).rounds
-        for round_, answer in zip(rounds, _answers(case, len(rounds)), strict=True):
-            around = Surroundings(
+        for round_, answer in case.answered(case.read(_OwnRounds).rounds):
+            context = BrokerContext(
                 "",
                 partial(_count, round_.bundle_counts),
                 partial(_cut, round_, settings, case.where),
                 partial(_owns, frozenset(round_.not_owned)),
                 round_.splitting,
             )
-            found = extensible_splits(_stats(round_.bundle_stats), hits, around, settings, "parity")
+            found = extensible_splits(_stats(round_.bundle_stats), hits, context, settings, "parity")
             hits = dict(found.hits)
             yield (
                 answer,
@@ -124,13 +113,6 @@ def _decision(decision: Decision, where: str) -> list[Any]:
 def _settings(case: Case) -> SplitSettings:
     conf = {key: value for key, value in case.envelope.conf.items() if key != _ALGORITHM}
     return replace(settings_of(SplitSettings, conf), algorithm=case.read(_Conf).conf.algorithm)
-
-
-def _answers(case: Case, rounds: int) -> list[dict[str, Any]]:
-    answers = case.read(_Answered).expect.rounds
-    if len(answers) != rounds:
-        raise SettingsError([f"{case.where}: {rounds} rounds but {len(answers)} answers"])
-    return answers
 
 
 def _count(counts: Mapping[str, int], namespace: str) -> int:

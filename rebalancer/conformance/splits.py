@@ -33,14 +33,6 @@ class _Queries(msgspec.Struct, frozen=True):
     queries: list[_Query]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    queries: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 class _Topic(msgspec.Struct, frozen=True):
     topic: str
     boundaries: list[str]
@@ -64,19 +56,16 @@ class HashingSuite:
 
 @dataclass(frozen=True)
 class AlgorithmSuite:
-    """Where bundles are cut, and what becomes of the namespace."""
+    """Where bundles are cut, and the resulting bundles of the namespace."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        queries, expected = case.read(_Queries).queries, case.read(_Answered).expect.queries
-        if len(queries) != len(expected):
-            raise SettingsError([f"{case.where}: {len(queries)} queries but {len(expected)} answers"])
-        for query, answer in zip(queries, expected, strict=True):
+        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
             yield answer, _answer(query, case.where)
 
 
 def flows_of(stats: Mapping[str, TrafficData]) -> dict[str, TopicFlow]:
-    """What topics carry, in and out together."""
+    """Traffic of topics, in and out together."""
     traffic = {topic: Traffic(*row.columns()) for topic, row in stats.items()}
     return {topic: TopicFlow(row.msg_rate, row.msg_throughput) for topic, row in traffic.items()}
 
@@ -92,7 +81,7 @@ def range_of(bundle: str, where: str) -> tuple[str, KeyRange]:
 def _place(query: _Topic) -> dict[str, Any]:
     hash_ = topic_hash(query.topic)
     found = bundle_of(hash_, _numbers(query.boundaries), "parity")
-    # tenant and namespace are the two parts behind the domain.
+    # tenant and namespace are the two parts after the domain.
     namespace = "/".join(query.topic.split("://")[-1].split("/")[:2])
     return {"hash": hash_, "bundle": None if found is None else f"{namespace}/{found}"}
 

@@ -1,4 +1,4 @@
-"""Which suites and strategies can be compared: one adapter each."""
+"""The suites and strategies that can be compared: one adapter each."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from strategies.errors import SettingsError
 
 
 class Suite(Protocol):
-    """Plays a case through our code."""
+    """Runs a case through our code."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round (or query): Java's answer and ours, with the same fields."""
 
 
-#: Everything Pulsar's classes were asked: (suite, strategy) → its adapter.
+#: All suites with vectors of Pulsar's classes: (suite, strategy) → adapter.
 SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
         ("shedding", "ThresholdShedder"): SheddingSuite("threshold", averages),
@@ -59,13 +59,24 @@ SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     }
 )
 
+#: Classes that no live round asks: brokers themselves cut bundles, smooth their load and limit what they dispatch.
+NOT_LIVE = frozenset(
+    {
+        ("splits", "hashing"),
+        ("splits", "algorithms"),
+        ("averaging", "TimeAverageBrokerData"),
+        ("averaging", "BrokerLoadData"),
+        *(key for key in SUITES if key[0] == "throttling"),
+    }
+)
+
 
 def suite_of(case: Case) -> Suite:
-    """The adapter of a case. Raises SettingsError for a suite or strategy that nobody knows."""
+    """The adapter of a case. Raises SettingsError for an unknown suite or strategy."""
     suite, strategy = case.envelope.suite, case.envelope.strategy
     known = list(dict.fromkeys(name for name, _ in SUITES))
     if suite not in known:
-        raise SettingsError([f"{case.where}: suite {suite!r} is not known; there are {', '.join(known)}"])
+        raise SettingsError([f"{case.where}: suite {suite!r} is unknown; known are {', '.join(known)}"])
     if (suite, strategy) not in SUITES:
         there = ", ".join(sorted(one for name, one in SUITES if name == suite))
         raise SettingsError([f"{case.where}: {suite} has no strategy {strategy!r}; there are {there}"])

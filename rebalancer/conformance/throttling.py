@@ -10,9 +10,9 @@ import msgspec
 
 from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.vectors import Case
-from strategies.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
-from strategies.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate
+from rebalancer.simulation.dispatch_limits.token_bucket import Bucket, BucketRate, charge, fill, throttling_ns
 from strategies.errors import SettingsError
 
 _REFUSED = "java.lang.IllegalArgumentException"
@@ -108,7 +108,7 @@ class _LimiterPlayer:
         match name, arguments:
             case "at", [time]:
                 self.now_ns = time
-                if isinstance(self.limiter, ClassicLimiter):  # its timer ticks whether somebody looks or not
+                if isinstance(self.limiter, ClassicLimiter):  # its timer runs independently of reads
                     self._look()
             case "consume", [messages, bytes_]:
                 self.limiter = self.limiter.charged(messages, bytes_, self.now_ns)
@@ -175,7 +175,7 @@ def _compared(
 
 
 def _failure(player: _LimiterPlayer | _BucketPlayer, operations: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """What the operation answers that Java's class refused."""
+    """The answer of the operation that Java's class refused."""
     try:
         for name, *arguments in operations[:1]:
             player.play(name, arguments)

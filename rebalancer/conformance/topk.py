@@ -12,7 +12,6 @@ import numpy as np
 from rebalancer.conformance.averaging import StatsData, stats_columns
 from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.vectors import Case
-from strategies.errors import SettingsError
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
@@ -36,29 +35,19 @@ class _Rounds(msgspec.Struct, frozen=True, rename="camel"):
     anti_affinity_groups: dict[str, str] | None = None
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass(frozen=True)
 class TopSuite:
     """Asks for the report of every round."""
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        given, expected = case.read(_Rounds), case.read(_Answered).expect.rounds
-        if len(given.rounds) != len(expected):
-            raise SettingsError([f"{case.where}: {len(given.rounds)} rounds but {len(expected)} answers"])
+        given = case.read(_Rounds)
         plain = {key: value for key, value in case.envelope.conf.items() if key != _EXCLUDED}
         settings = replace(settings_of(TopSettings, plain), excluded_namespaces=",".join(given.conf.excluded))
         policies = PoliciesView(
             tuple(isolation_policy(name, tree) for name, tree in (given.isolation_policies or {}).items()), given.anti_affinity_groups or {}
         )
-        for round_, answer in zip(given.rounds, expected, strict=True):
+        for round_, answer in case.answered(given.rounds):
             yield answer, _report(round_, policies, settings)
 
 

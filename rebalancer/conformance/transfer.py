@@ -11,11 +11,10 @@ import msgspec
 from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
-from strategies.errors import SettingsError
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict
+from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict
 
-#: All ages are relative to one instant.
+#: All ages are relative to this time.
 _NOW_MS = 1_000_000_000_000
 
 
@@ -36,8 +35,8 @@ class _Top(msgspec.Struct, frozen=True, rename="camel"):
     msg_throughput_in: Number = 0.0
     msg_throughput_out: Number = 0.0
 
-    def read(self) -> TopBundle:
-        return TopBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
+    def read(self) -> OfferedBundle:
+        return OfferedBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
 
 
 class _Round(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,20 +52,12 @@ class _Rounds(msgspec.Struct, frozen=True):
     rounds: list[_Round]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]]
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Expected
-
-
 @dataclass
 class _Kept:
     """Both stores between patches."""
 
     brokers: dict[str, BrokerEntry] = field(default_factory=dict)
-    top: dict[str, list[TopBundle]] = field(default_factory=dict)
+    top: dict[str, list[OfferedBundle]] = field(default_factory=dict)
 
     def advance(self, round_: _Round) -> Stores:
         if not round_.patch:
@@ -84,12 +75,9 @@ class TransferSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        rounds, expected = case.read(_Rounds).rounds, case.read(_Answered).expect.rounds
-        if len(rounds) != len(expected):
-            raise SettingsError([f"{case.where}: {len(rounds)} rounds but {len(expected)} answers"])
         settings, kept = _settings(case.envelope.conf), _Kept()
         hits, published = 0, (0.0, 0.0)
-        for round_, answer in zip(rounds, expected, strict=True):
+        for round_, answer in case.answered(case.read(_Rounds).rounds):
             stores = kept.advance(round_)
             verdict = judge_as_java(stores, settings, hits)
             hits, published = verdict.hits, verdict.published or published
@@ -97,13 +85,13 @@ class TransferSuite:
 
 
 def _settings(conf: Mapping[str, Any]) -> TransferSettings:
-    """Java's class leaves namespaces out by itself; here a round does so before it asks, so that the rule's field is no setting."""
+    """Removes namespaces before the shedder runs; in Java the class does this itself, so the field of the rule is not a setting here."""
     excluded = conf.get("loadBalancerSheddingExcludedNamespaces", [])
     names = excluded.split(",") if isinstance(excluded, str) else excluded
     return replace(settings_of(TransferSettings, conf), excluded_namespaces=",".join(names))
 
 
-def _answer(verdict: Verdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
+def _answer(verdict: TransferVerdict, published: tuple[float, float], stores: Stores) -> dict[str, Any]:
     moves = [[move.source, move.bundle, move.destination, "Success", move.reason] for move in verdict.moves]
     return {
         "decisions": sorted(moves, key=lambda move: [text or "" for text in move]),

@@ -1,4 +1,4 @@
-"""Reading files of decision vectors: JSON Lines, plain or gzipped, one case per line.
+"""Reads files of decision vectors: JSON Lines, plain or gzipped, one case per line.
 
 Everything that keeps a file from being compared is a SettingsError whose one sentence starts with the file and the line.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +19,13 @@ from strategies.errors import SettingsError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
-#: A double; JSON has no other way to write the last three.
+#: A double; JSON cannot write the last three as numbers.
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 _T = TypeVar("_T")
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What every case has, whatever it is about."""
+    """Fields common to all cases."""
 
     suite: str
     strategy: str
@@ -34,17 +34,35 @@ class Envelope(msgspec.Struct, frozen=True):
     conf: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class _Answers(msgspec.Struct, frozen=True):
+    rounds: list[dict[str, Any]] | None = None
+    queries: list[dict[str, Any]] | None = None
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    expect: _Answers
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of a file. `line` is its text, `where` names file and line for complaints."""
+    """One line of a file. `line`: its text; `where`: file and line for complaints."""
 
     where: str
     line: bytes
     envelope: Envelope
 
     def read(self, type_: type[_T]) -> _T:
-        """The case as a suite understands it. Raises SettingsError for a case that has another form."""
+        """The case as a type of the suite. Raises SettingsError for another form."""
         return _decode(self.line, type_, self.where)
+
+    def answered(self, given: Sequence[_T], what: Literal["rounds", "queries"] = "rounds") -> list[tuple[_T, dict[str, Any]]]:
+        """What Java was given, each with its answer. Raises SettingsError unless there is one answer to each."""
+        answers = getattr(self.read(_Answered).expect, what)
+        if answers is None:
+            raise SettingsError([f"{self.where}: not a case of this form: its answers hold no {what}"])
+        if len(given) != len(answers):
+            raise SettingsError([f"{self.where}: {len(given)} {what} but {len(answers)} answers"])
+        return list(zip(given, answers, strict=True))
 
 
 def read_cases(file: Path) -> Iterator[Case]:
@@ -56,7 +74,7 @@ def read_cases(file: Path) -> Iterator[Case]:
             where = f"{file}: line {number}"
             yield Case(where, line, _decode(line, Envelope, where))
     if empty:
-        raise SettingsError([f"{file}: holds no case; give a file of decision vectors (.jsonl or .jsonl.gz)"])
+        raise SettingsError([f"{file}: contains no case; name a file of decision vectors (.jsonl or .jsonl.gz)"])
 
 
 def _decode(line: bytes, type_: type[_T], where: str) -> _T:

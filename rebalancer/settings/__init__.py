@@ -1,1 +1,1 @@
-"""The typed tree of all settings: sources of values, checks, and what each package gets of them."""
+"""The typed tree of all settings: sources of values, checks, and the objects that each package takes."""

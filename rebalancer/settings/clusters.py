@@ -1,4 +1,4 @@
-"""Several Pulsar clusters in one settings file: what a table [clusters.NAME] says wins over [pulsar] for that cluster."""
+"""Several Pulsar clusters in one settings file: values in [clusters.NAME] override [pulsar] for that cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rebalancer.settings.sources import Assignment
 _TABLE = "clusters."
 
 
-def parted(given: Sequence[Assignment]) -> tuple[list[Assignment], dict[str, list[Assignment]]]:
-    """What is for all, and for each named cluster what its [pulsar] would hold."""
+def split_by_cluster(given: Sequence[Assignment]) -> tuple[list[Assignment], dict[str, list[Assignment]]]:
+    """Splits values into common ones and those of each named cluster, the latter with paths of [pulsar]."""
     common: list[Assignment] = []
     named: dict[str, list[Assignment]] = {}
     for one in given:
@@ -28,6 +28,6 @@ def parted(given: Sequence[Assignment]) -> tuple[list[Assignment], dict[str, lis
     return common, named
 
 
-def told_of(name: str, complaint: str) -> str:
-    """A complaint about a cluster's [pulsar], at the place where it was written."""
+def named_complaint(name: str, complaint: str) -> str:
+    """A complaint about a cluster's settings, with the path where the value was written."""
     return f"{_TABLE}{name}.{complaint.removeprefix('pulsar.')}" if complaint.startswith("pulsar.") else complaint

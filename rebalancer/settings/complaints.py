@@ -1,4 +1,4 @@
-"""What is wrong with given values, one sentence each, starting with the dotted path and ending with where the value stood."""
+"""Complaints about values, one sentence each: dotted path, what is wrong, and the source of the value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRONG_TYPE = {
 
 
 def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> list[str]:
-    """Complaints about values that were given to something that is no setting."""
+    """Complaints about paths that are not settings."""
     known = {leaf.path for leaf in leaves}
     tables = _tables(known)
     complaints: dict[tuple[str, str], str] = {}
@@ -35,7 +35,7 @@ def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> li
 
 
 def about_values(error: ValidationError, leaves: Sequence[Leaf], sources: Mapping[str, str]) -> list[str]:
-    """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → where the value stood."""
+    """Complaints about values of the wrong type or out of bounds. `sources`: dotted path → source of the value."""
     by_path = {leaf.path: leaf for leaf in leaves}
     complaints: dict[str, str] = {}
     for details in error.errors(include_url=False):
@@ -45,7 +45,7 @@ def about_values(error: ValidationError, leaves: Sequence[Leaf], sources: Mappin
 
 
 def shown(value: Any) -> str:
-    """A value the way it is written in a settings file."""
+    """A value as written in a settings file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -85,7 +85,7 @@ def _tables(known: set[str]) -> set[str]:
 
 
 def _leaf_path(location: tuple[int | str, ...], by_path: Mapping[str, Leaf]) -> str:
-    """Pydantic appends the tried alternative to the location of a union: cut back to the setting itself."""
+    """The setting's own path: pydantic appends the tried alternative of a union to the location."""
     parts = [str(part) for part in location]
     while parts and ".".join(parts) not in by_path:
         parts.pop()

@@ -1,4 +1,4 @@
-"""Every setting as a leaf with a dotted path, read off the settings classes of the other packages."""
+"""Every setting as a leaf with a dotted path, read from the settings classes of the other packages."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings
 from strategies.placement.destinations import DestinationSettings
 from strategies.placement.registry import PLACERS
+from strategies.registry import Registry
 from strategies.settings import Mode, RoundSettings, Setting, Weights
+from strategies.shedding.contract import SheddingStrategy
 from strategies.shedding.registry import SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from streaming.settings import JobSettings
 
-#: Tables of the engine whose name is that of a field of EngineSettings.
+Shedders = Registry[SheddingStrategy]
+#: Tables of the engine that are named like a field of EngineSettings.
 _ROUND_TABLES: Mapping[str, type] = {
     "filters": FilterSettings,
     "limits": LimitSettings,
     "splitting": SplitSettings,
     "throttling": AdviceSettings,
 }
-#: Tables of the processes that run without Spark.
+#: Tables of the processes without Spark.
 _BESIDE_THE_JOB: Mapping[str, type] = {"collector": CollectorSettings, "executor": ExecutorSettings, "log": LogSettings}
 
 
@@ -55,35 +58,35 @@ class Leaf:
 
     @property
     def env(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable of this setting."""
         return "REBALANCER_" + self.path.replace(".", "__").upper()
 
 
 @dataclass(frozen=True, slots=True)
 class _Shedding:
-    """Which rule sheds; the rules' own settings are the tables beside these two keys."""
+    """The shedding strategy; the settings of each strategy are in tables beside these two keys."""
 
-    strategy: Annotated[Literal["?"], Setting("The rule that picks what to move", pulsar="loadBalancerLoadSheddingStrategy")]
-    mode: Annotated[Mode, Setting("`parity`: exactly as Pulsar's class, defects included; `fixed`: with its known defects repaired")]
+    strategy: Annotated[Literal["?"], Setting("The rule that selects bundles to move", pulsar="loadBalancerLoadSheddingStrategy")]
+    mode: Annotated[Mode, Setting("`parity`: exactly as Pulsar's class, with its defects; `fixed`: with known defects repaired")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Which rule names destinations; the rules' own settings are the tables beside this key."""
+    """The placement strategy; the settings of each placement are in tables beside this key."""
 
     strategy: Annotated[
         Literal["?"],
         Setting(
-            "The rule that names destinations; auto: the one Pulsar's users run beside the shedding strategy; none: Pulsar places",
+            "The rule that selects destinations; auto: Pulsar's usual one for the shedding strategy; none: Pulsar selects",
             pulsar="loadBalancerLoadPlacementStrategy",
         ),
     ]
 
 
 @cache
-def sections() -> Mapping[str, type]:
-    """Dotted table name → the class its keys build, in the order people read them."""
-    strategies = {f"shedding.{name}": entry.settings for name, entry in SHEDDERS.items()}
+def sections(shedders: Shedders = SHEDDERS) -> Mapping[str, type]:
+    """Dotted table name → the class that its keys build, in reading order."""
+    strategies = {f"shedding.{name}": entry.settings for name, entry in shedders.items()}
     placements = {f"placement.{name}": entry.settings for name, entry in PLACERS.items()}
     tables = {
         "round": RoundSettings,
@@ -100,16 +103,16 @@ def sections() -> Mapping[str, type]:
 
 
 @cache
-def all_leaves() -> tuple[Leaf, ...]:
-    """Every setting there is. Reading annotations takes longer than reading a settings file, so it is done once."""
-    found = {section: list(leaves_of(cls, section)) for section, cls in sections().items()}
+def all_leaves(shedders: Shedders = SHEDDERS) -> tuple[Leaf, ...]:
+    """All settings, those of `shedders` included. Cached: reading annotations takes longer than reading a settings file."""
+    found = {section: list(leaves_of(cls, section)) for section, cls in sections(shedders).items()}
     found["placement"] = [_placement(), *found["placement"]]
-    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(), **found}
+    ordered = {"round": found.pop("round"), "weights": found.pop("weights"), "shedding": _choice(shedders), **found}
     return tuple(leaf for group in ordered.values() for leaf in group)
 
 
 def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
-    """The annotated fields of a settings class; fields without a `Setting` are no settings."""
+    """The annotated fields of a settings class; fields without a `Setting` are not settings."""
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):
         setting = _setting(hints[field.name])
@@ -119,14 +122,14 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
 
 @cache
 def nested(cls: type) -> Mapping[str, type]:
-    """Settings classes inside a settings class: tables of their own, named after the field."""
+    """Settings classes inside a settings class; each is a table named after its field."""
     hints = typing.get_type_hints(cls)
     found = {field.name: hints[field.name] for field in dataclasses.fields(cls) if dataclasses.is_dataclass(hints[field.name])}
     return MappingProxyType(found)
 
 
 def is_text(kind: Any) -> bool:
-    """Whether values of this type are written without quotes in the environment."""
+    """Whether values of this type need no quotes in the environment."""
     options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     return all(option in (str, type(None)) or typing.get_origin(option) is Literal for option in options)
 
@@ -136,10 +139,10 @@ def is_optional(kind: Any) -> bool:
     return type(None) in typing.get_args(kind)
 
 
-def _choice() -> list[Leaf]:
+def _choice(shedders: Shedders) -> list[Leaf]:
     defaults = EngineSettings()
     strategy, mode = leaves_of(_Shedding, "shedding")
-    names: Any = Literal[tuple(SHEDDERS)]
+    names: Any = Literal[tuple(shedders)]
     return [
         dataclasses.replace(strategy, kind=names, default=defaults.strategy),
         dataclasses.replace(mode, default=defaults.mode),

@@ -1,4 +1,4 @@
-"""Merges all sources into checked settings; every complaint is raised at once."""
+"""Merges all sources into checked settings; all complaints are raised together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from rebalancer.settings import complaints
-from rebalancer.settings.clusters import parted, told_of
-from rebalancer.settings.leaves import Leaf, all_leaves, nested, sections
+from rebalancer.settings.clusters import named_complaint, split_by_cluster
+from rebalancer.settings.leaves import Leaf, Shedders, all_leaves, nested, sections
 from rebalancer.settings.log import LogSettings
 from rebalancer.settings.sources import Assignment, Kind, from_environment, from_file, from_flags
 from rebalancer.settings.tree import build_model
@@ -22,13 +22,13 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.uri import parse_topic
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
-from strategies.shedding.registry import entry_of
+from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting with the value that counts, and who gave it (`source` is a file, variable or flag; empty for defaults)."""
+    """One setting with its effective value and source (`source`: file, variable or flag; empty for defaults)."""
 
     leaf: Leaf
     value: Any
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings: one by one, and as the objects the other packages take. `clusters`: all that are named, [pulsar] if none is."""
+    """All settings: as entries, and as the objects of the other packages. `clusters`: the named ones, or [pulsar] if there are none."""
 
     entries: tuple[Entry, ...]
     engine: EngineSettings
@@ -50,41 +50,49 @@ class Settings:
     clusters: tuple[PulsarSettings, ...]
 
     def value(self, path: str) -> Any:
-        """The value of one setting by its dotted path; KeyError for unknown paths."""
+        """The value of a setting by its dotted path. Raises KeyError for unknown paths."""
         return {entry.leaf.path: entry.value for entry in self.entries}[path]
 
 
-def load(file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Sequence[str] = ()) -> Settings:
-    """Settings from flags over environment over file over defaults. SettingsError carries all complaints of all sources."""
-    leaves = all_leaves()
+def load(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    shedders: Shedders = SHEDDERS,
+) -> Settings:
+    """Loads settings; flags override the environment, the environment the file, the file defaults. SettingsError has all complaints.
+
+    `shedders`: the known strategies; a program adds its own to the registry with `SHEDDERS.extended(...)`.
+    """
+    leaves = all_leaves(shedders)
     from_env, env_complaints = from_environment(environment or {}, leaves)
     from_set, set_complaints = from_flags(flags, leaves)
     given = [*(from_file(file) if file is not None else []), *from_env, *from_set]
-    return resolved(given, [*env_complaints, *set_complaints])
+    return resolved(given, [*env_complaints, *set_complaints], shedders)
 
 
-def resolved(given: Sequence[Assignment], complained: Sequence[str] = ()) -> Settings:
-    """Settings from assignments, later ones over earlier ones. SettingsError carries all complaints, those already made included."""
-    leaves = all_leaves()
-    common, named = parted(given)
+def resolved(given: Sequence[Assignment], complained: Sequence[str] = (), shedders: Shedders = SHEDDERS) -> Settings:
+    """Settings from assignments; later ones override earlier ones. SettingsError has all complaints, `complained` included."""
+    leaves = all_leaves(shedders)
+    common, named = split_by_cluster(given)
     found = [*complaints.about_paths(common, leaves), *complained]
     entries, wrong = _merge(common, leaves)
-    found += wrong or _broken_rules(entries)
+    found += wrong or _broken_rules(entries, shedders)
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
     if found:
         raise SettingsError(found)
     collector, executor, log = (_build(section, entries) for section in ("collector", "executor", "log"))
     job = _job(entries)
     known = tuple(cluster for cluster in clusters if cluster is not None) or (job.pulsar,)
-    return Settings(entries, _engine(entries), job, job.pulsar, collector, executor, log, known)
+    return Settings(entries, _engine(entries, shedders), job, job.pulsar, collector, executor, log, known)
 
 
 def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment], found: list[str]) -> PulsarSettings | None:
-    """[pulsar] with what [clusters.NAME] says over it; complaints about it are added to `found`."""
+    """[pulsar] with the values of [clusters.NAME] over it; adds complaints to `found`."""
     leaves = tuple(leaf for leaf in all_leaves() if leaf.section == "pulsar")
     wrong = complaints.about_paths(own, leaves)
     entries, values = _merge([*(one for one in common if one.path.startswith("pulsar.")), *own], leaves)
-    found += [told_of(name, complaint) for complaint in wrong or values]
+    found += [named_complaint(name, complaint) for complaint in wrong or values]
     made: PulsarSettings | None = None if wrong or values else _build("pulsar", entries)
     return made
 
@@ -119,11 +127,11 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
     return root
 
 
-def _broken_rules(entries: Sequence[Entry]) -> list[str]:
-    """What single values cannot tell: rules between the settings of a strategy, topics that are no URIs, lists that cannot be read."""
+def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
+    """Checks beyond single values: rules between the settings of a strategy, topic URIs, and lists."""
     found: list[str] = []
     try:
-        Engine(_engine(entries))
+        Engine(_engine(entries, shedders))
     except SettingsError as error:
         found += error.complaints
     try:
@@ -144,29 +152,25 @@ def _topic_complaints(entry: Entry) -> list[str]:
     return []
 
 
-def _engine(entries: Sequence[Entry]) -> EngineSettings:
+def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
-    name = values["shedding.strategy"]
+    strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
+    placed_by = strategy.placement if placement == "auto" else placement
     return EngineSettings(
-        strategy=name,
+        strategy=strategy.name,
         mode=values["shedding.mode"],
-        shedding=_build(f"shedding.{name}", entries),
+        shedding=_built(strategy.settings, f"shedding.{strategy.name}", entries),
         weights=_build("weights", entries),
         round=_build("round", entries),
-        placement=values["placement.strategy"],
-        placing=_placing(values["placement.strategy"], name, entries),
+        placement=placement,
+        placing=None if placed_by == "none" else _build(f"placement.{placed_by}", entries),
         destinations=_build("placement", entries),
         filters=_build("filters", entries),
         limits=_build("limits", entries),
         splitting=_build("splitting", entries),
         throttling=_build("throttling", entries),
+        shedders=shedders,
     )
-
-
-def _placing(placement: str, shedding: str, entries: Sequence[Entry]) -> object | None:
-    """The settings of the placement that will run."""
-    name = entry_of(shedding).placement if placement == "auto" else placement
-    return None if name == "none" else _build(f"placement.{name}", entries)
 
 
 def _job(entries: Sequence[Entry]) -> JobSettings:
@@ -176,8 +180,11 @@ def _job(entries: Sequence[Entry]) -> JobSettings:
 
 
 def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
-    """What a table builds; a key that chooses among classes is none of theirs."""
-    cls = sections()[section]
+    return _built(sections()[section], section, entries, **more)
+
+
+def _built(cls: type, section: str, entries: Sequence[Entry], **more: Any) -> Any:
+    """The object of a table; skips keys that select a class."""
     known = {field.name for field in dataclasses.fields(cls)}
     values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}
     return cls(**values, **more)

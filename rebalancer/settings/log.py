@@ -1,4 +1,4 @@
-"""Settings of the log lines that long-running commands print."""
+"""Settings of the log lines of long-running commands."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from strategies.settings import Setting
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How `run`, `collect` and `execute` print."""
+    """Format of the output of `run`, `collect` and `execute`."""
 
     format: Annotated[
-        Literal["text", "json"], Setting("Lines of run, collect and execute: text with the time (UTC) in front, or one JSON object each")
+        Literal["text", "json"], Setting("Log format of run, collect and execute: text with a UTC timestamp, or one JSON object per line")
     ] = "text"

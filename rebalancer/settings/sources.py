@@ -1,4 +1,4 @@
-"""Where values come from: a TOML file, the environment, flags. Each value keeps its origin, nothing is checked here."""
+"""Sources of values: a TOML file, the environment, flags. Each value keeps its origin; nothing is checked here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from strategies.errors import SettingsError
 Kind = Literal["default", "file", "env", "flag"]
 
 _PREFIX = "REBALANCER_"
-#: Read elsewhere, no settings.
+#: Environment variables that are read elsewhere.
 _RESERVED = frozenset({"REBALANCER_DEBUG", "REBALANCER_CONFIG"})
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A value somebody gave; `source` names the file, variable or flag."""
+    """A value from a source; `source` names the file, variable or flag."""
 
     path: str
     value: Any
@@ -31,12 +31,12 @@ class Assignment:
 
 
 def from_file(path: Path) -> list[Assignment]:
-    """All values of a TOML file. SettingsError names the file and the line it cannot read."""
+    """All values of a TOML file. SettingsError names the file and the unreadable line."""
     return [Assignment(dotted, value, "file", str(path)) for dotted, value in flattened(_read_toml(path))]
 
 
 def from_environment(environment: Mapping[str, str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
-    """Values of `REBALANCER_SECTION__KEY` variables, and complaints about variables that look like one and are none."""
+    """Values of `REBALANCER_SECTION__KEY` variables, and complaints about unknown variables of that form."""
     by_env = {leaf.env: leaf for leaf in leaves}
     tables = {leaf.env.removeprefix(_PREFIX).split("__")[0] for leaf in leaves}
     found, complaints = [], []
@@ -50,7 +50,7 @@ def from_environment(environment: Mapping[str, str], leaves: Sequence[Leaf]) -> 
 
 
 def from_flags(flags: Sequence[str], leaves: Sequence[Leaf]) -> tuple[list[Assignment], list[str]]:
-    """Values of `--set path=value` flags, and complaints about flags that are not of that form."""
+    """Values of `--set path=value` flags, and complaints about flags of another form."""
     by_path = {leaf.path: leaf for leaf in leaves}
     found, complaints = [], []
     for flag in flags:
@@ -63,7 +63,7 @@ def from_flags(flags: Sequence[str], leaves: Sequence[Leaf]) -> tuple[list[Assig
 
 
 def parse(text: str, leaf: Leaf | None) -> Any:
-    """A value as written in a shell: bare text for texts, otherwise what TOML would read; text that means nothing stays text."""
+    """A value written in a shell: plain text for texts, otherwise TOML; text that is not TOML stays text."""
     if leaf is not None and is_optional(leaf.kind) and text == "":
         return None
     if leaf is not None and is_text(leaf.kind):
@@ -110,7 +110,7 @@ def _syntax_complaint(path: Path, data: bytes, message: str) -> str:
 
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of everything below a table."""
+    """Dotted path and value of every key below a table."""
     for key, value in table.items():
         if isinstance(value, dict) and value:
             yield from flattened(value, f"{prefix}{key}.")

@@ -20,7 +20,7 @@ _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=Tr
 def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
     """A model with one nested model per table; unknown keys, wrong types, NaN and values out of bounds are errors.
 
-    Making it takes longer than everything else about settings, so the same leaves get the same model.
+    Cached by leaves: making it takes longer than everything else about settings.
     """
     return _table("", leaves)
 
@@ -28,14 +28,14 @@ def build_model(leaves: tuple[Leaf, ...]) -> type[BaseModel]:
 def json_schema(leaves: tuple[Leaf, ...]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a settings file. Units, Pulsar's keys and environment variables are in `x-` fields."""
     schema = build_model(leaves).model_json_schema(schema_generator=_Schema)
-    text = "Several Pulsar clusters by name; what such a table says wins over [pulsar]"
+    text = "Several Pulsar clusters by name; values of such a table override [pulsar]"
     clusters = {"type": "object", "description": text, "additionalProperties": {"$ref": "#/$defs/Pulsar"}}
     schema["properties"]["clusters"] = clusters
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}
 
 
 class _Schema(GenerateJsonSchema):
-    """Without the titles pydantic makes up from field names."""
+    """Without the titles that pydantic derives from field names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

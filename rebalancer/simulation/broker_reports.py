@@ -1,4 +1,4 @@
-"""What the brokers of a world say in a round: their reports as the engine reads them, new ones or those they wrote earlier."""
+"""The load reports of a modelled cluster in a round, as the engine reads them: new ones, or those that brokers wrote earlier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rebalancer.simulation.report_trigger import ReportTrigger, Told
+from rebalancer.simulation.report_trigger import Reported, ReportTrigger
 from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Ints
 from strategies.model import BundleStats, LoadReport
@@ -15,14 +15,14 @@ from strategies.usage import unweighted_usage
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A report as it was written, by which it is judged whether the next one is worth writing."""
+    """The last report a broker wrote, and the figures that the next one is compared with."""
 
     report: LoadReport
-    told: Told
+    compared: Reported
 
 
-class Voices:
-    """The reports of all brokers that are there. `trigger`: None when a collector asks, who always gets the newest figures."""
+class BrokerReports:
+    """One report of every present broker. `trigger`: None when a collector asks, which always gets the newest figures."""
 
     def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
         self._world, self._cluster, self._trigger = world, cluster, trigger
@@ -31,10 +31,10 @@ class Voices:
         self._sample = 0
 
     def reports(self, now_ms: int) -> list[LoadReport]:
-        """One report of every broker that is there, in the order of the fleet."""
+        """In the order of the fleet."""
         world = self._world
         self._sample += 1
-        order = np.argsort(world.listed, kind="stable")
+        order = world.ownership.order[np.argsort(world.listed[world.ownership.order], kind="stable")]
         edges = np.searchsorted(world.listed[order], np.arange(len(world.present) + 1))
         traffic = np.ascontiguousarray(world.sampled.T)
         sessions = world.demand.topics * 2
@@ -44,23 +44,23 @@ class Voices:
             stats = BundleStats(self._names(broker, rows), traffic[rows], world.demand.topics[rows], sessions[rows])
             figures = world.fleet.figures(broker, float(world.cpu[broker]), world.totals[:, broker], len(rows))
             digest = f"{broker}/{self._sample}"
-            found.append(self._said(broker, LoadReport(self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest)))
+            found.append(self._reported(broker, LoadReport(self._cluster, world.fleet.names[broker], now_ms, figures, stats, digest)))
         return found
 
     def forget(self, broker: int) -> None:
-        """A broker that went away begins anew when it comes back."""
+        """A broker that went away starts with a new report when it comes back."""
         self._written.pop(broker, None)
 
-    def _said(self, broker: int, report: LoadReport) -> LoadReport:
+    def _reported(self, broker: int, report: LoadReport) -> LoadReport:
         """The report itself, or the one written earlier when little has changed since."""
         if self._trigger is None or report.figures is None:
             return report
         figures = report.figures
-        told = Told(figures.traffic, figures.bundle_count, unweighted_usage(figures))
+        compared = Reported(figures.traffic, figures.bundle_count, unweighted_usage(figures))
         before = self._written.get(broker)
-        if before is not None and not self._trigger.writes(before.told, told, report.ts - before.report.ts):
+        if before is not None and not self._trigger.writes(before.compared, compared, report.ts - before.report.ts):
             return replace(before.report, ts=report.ts)
-        self._written[broker] = _Written(report, told)
+        self._written[broker] = _Written(report, compared)
         return report
 
     def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Random rounds in which everything goes wrong.
 
 Brokers join, leave and die, load goes up to 120 %, half the time one bundle is hot; reports are lost, late, repeated and out of order;
-commands are lost, carried out twice, or carried out late; what became of them is lost or told late. Everything follows from the seed.
+commands are lost, carried out twice, or carried out late; outcomes are lost or late. Everything follows from the seed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rebalancer.simulation.broker_reports import Voices
-from rebalancer.simulation.executor_model import Hands
-from rebalancer.simulation.invariants import Promises
+from rebalancer.simulation.broker_reports import BrokerReports
+from rebalancer.simulation.clock import PERIOD_S, START_MS
+from rebalancer.simulation.clusters.drawn import drawn_world
+from rebalancer.simulation.executor_model import ExecutorModel
+from rebalancer.simulation.invariants import Invariants
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.run import START_MS
 from rebalancer.simulation.scenarios.schema import Scenario
-from rebalancer.simulation.world import PERIOD_S, World
+from rebalancer.simulation.world import World
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, LoadReport, OutcomeReport, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
 _CLUSTER = "chaos"
-#: Chances per round: somebody comes or goes, load steps, the hot bundle appears or vanishes.
+#: Chances per round: a broker comes or goes, load steps, the hot bundle appears or vanishes.
 _MEMBERS, _STEP, _HOT = 0.03, 0.02, 0.01
 #: Chances per report, per command, and per outcome; what is late is so by up to that many rounds, some commands until they have expired.
 _LOST, _LATE, _TWICE, _LATE_ROUNDS, _SLOW_ROUNDS = 0.03, 0.03, 0.03, 3, 7
@@ -51,11 +52,11 @@ class Chaos:
 
 
 def chaos(seed: int, settings: EngineSettings, rounds: int, promised: LimitSettings | None = None) -> Chaos:
-    """So many random rounds of one cluster. Never raises: what must hold and does not is told in `broken`.
+    """Random rounds of one cluster. Never raises: `broken` lists what must hold and did not.
 
-    `promised`: the limits that must be kept, those of the settings unless told otherwise.
+    `promised`: the limits that must be kept, those of the settings unless given.
     """
-    return _Chaos(seed, settings, Promises(settings.mode, promised or settings.limits)).run(rounds)
+    return _Chaos(seed, settings, Invariants(settings.mode, promised or settings.limits)).run(rounds)
 
 
 def _scenario(seed: int) -> Scenario:
@@ -99,7 +100,7 @@ def _steps(stream: Stream, chance: float, first: float | None) -> list[tuple[flo
 class _Chaos:
     seed: int
     settings: EngineSettings
-    promises: Promises
+    invariants: Invariants
     _waiting: list[tuple[int, TelemetryRecord]] = field(default_factory=list)
     _slow: list[tuple[int, Command]] = field(default_factory=list)
     _broken: list[str] = field(default_factory=list)
@@ -109,25 +110,25 @@ class _Chaos:
     _disturbed: dict[str, int] = field(default_factory=dict)
 
     def run(self, rounds: int) -> Chaos:
-        world = World(_scenario(self.seed), self.seed)
+        world = drawn_world(_scenario(self.seed), self.seed)
         store, engine, chance = InMemoryStore(), Engine(self.settings), Stream(self.seed, 101)
-        hands = Hands(world, Leader(self.settings, _CLUSTER, store), START_MS)
-        voices, imbalance, carried = Voices(world, _CLUSTER, None), list[float](), 0.0
+        executor = ExecutorModel(world, Leader(self.settings, _CLUSTER, store), START_MS)
+        reports, imbalance, carried = BrokerReports(world, _CLUSTER, None), list[float](), 0.0
         for number in range(rounds):
             now_s = number * PERIOD_S
-            self._change_members(world, hands, chance, now_s)
+            self._change_members(world, executor, chance, now_s)
             world.measure(now_s)
             commands = list[Command]()
             alive = {name for name, there in zip(world.fleet.names, world.present.tolist(), strict=True) if there}
-            for record in self._records(voices, chance, number):
+            for record in self._records(reports, chance, number):
                 commands += self._fold(record, engine, store, alive)
-            self._carry_out(commands, hands, chance, number, now_s)
+            self._carry_out(commands, executor, chance, number, now_s)
             usage, traffic = world.lasting(now_s)
             known = usage[np.isfinite(usage)]
             imbalance.append(float((known.max() - known.mean()) / known.mean()))
             carried += float(traffic[2:].sum())
             self._note_broken(number)
-        kept, hours = self.promises, rounds * PERIOD_S / 3600
+        kept, hours = self.invariants, rounds * PERIOD_S / 3600
         return Chaos(
             rounds,
             tuple(imbalance),
@@ -142,22 +143,22 @@ class _Chaos:
         )
 
     def _fold(self, record: TelemetryRecord, engine: Engine, store: InMemoryStore, alive: set[str]) -> list[Command]:
-        """The commands of a record, if it closes a round; every promise is looked at on the way."""
+        """The commands of a record, if it closes a round; every invariant is checked on the way."""
         events = engine.fold(record, store)
         if isinstance(record, LoadReport):
-            self.promises.report(record, events, store)
+            self.invariants.report(record, events, store)
         if not isinstance(record, Sweep):
             return []
-        commands = self.promises.round(events, alive, record.ts, store)
+        commands = self.invariants.round(events, alive, record.ts, store)
         self._commands += len(commands)
         return commands
 
-    def _records(self, voices: Voices, chance: Stream, number: int) -> Iterator[TelemetryRecord]:
+    def _records(self, broker_reports: BrokerReports, chance: Stream, number: int) -> Iterator[TelemetryRecord]:
         """What arrives in this round: what was held back earlier, then the reports in any order, then the sweep."""
         now_ms = START_MS + int(number * PERIOD_S * 1000)
         due = [record for when, record in self._waiting if when <= number]
         self._waiting = [(when, record) for when, record in self._waiting if when > number]
-        reports = voices.reports(now_ms)
+        reports = broker_reports.reports(now_ms)
         kept: list[LoadReport] = []
         for report, dice in zip(reports, chance.uniform(len(reports)).tolist(), strict=True):
             kept += [report] * self._copies("report", dice, chance, number, report)
@@ -181,7 +182,7 @@ class _Chaos:
         self._count(f"{what} twice", int(twice))
         return 1 + twice
 
-    def _carry_out(self, commands: Sequence[Command], hands: Hands, chance: Stream, number: int, now_s: float) -> None:
+    def _carry_out(self, commands: Sequence[Command], executor: ExecutorModel, chance: Stream, number: int, now_s: float) -> None:
         """Some commands are lost, some wait for a slow executor, some are carried out twice."""
         now = [command for when, command in self._slow if when <= number]
         self._slow = [(when, command) for when, command in self._slow if when > number]
@@ -195,19 +196,19 @@ class _Chaos:
                 twice = dice < _LOST + _LATE + _TWICE
                 self._count("command twice", int(twice))
                 now += [command] * (1 + twice)
-        traffic = {command.bundle: hands.traffic_of(command.bundle) for command in now}
-        for done in hands.carry_out(now, now_s):
+        traffic = {command.bundle: executor.traffic_of(command.bundle) for command in now}
+        for done in executor.carry_out(now, now_s):
             outcome = done.outcome
             applied = outcome.status == "applied"
             self._moves += applied
             self._moved += traffic[outcome.bundle] if applied else 0.0
             self._count("command expired", int(outcome.status == "expired"))
-            self.promises.finished(outcome.bundle)
-            told = OutcomeReport(_CLUSTER, outcome.ts, outcome)
-            copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, told)
-            self._waiting += [(number + 1, told)] * copies
+            self.invariants.finished(outcome.bundle)
+            record = OutcomeReport(_CLUSTER, outcome.ts, outcome)
+            copies = self._copies("outcome", float(chance.uniform(1)[0]), chance, number, record)
+            self._waiting += [(number + 1, record)] * copies
 
-    def _change_members(self, world: World, hands: Hands, chance: Stream, now_s: float) -> None:
+    def _change_members(self, world: World, executor: ExecutorModel, chance: Stream, now_s: float) -> None:
         """Now and then a broker goes, by itself or killed, or one that went comes back."""
         dice, which, how = chance.uniform(3).tolist()
         if dice >= _MEMBERS:
@@ -215,15 +216,15 @@ class _Chaos:
         there, gone = np.flatnonzero(world.present), np.flatnonzero(~world.present)
         if how < 0.5 and len(gone):
             self._count("broker joins")
-            hands.join([world.fleet.names[int(gone[int(which * len(gone))])]])
+            executor.join([world.fleet.names[int(gone[int(which * len(gone))])]])
         elif len(there) > _FEWEST:
             self._count("broker dies" if how > 0.75 else "broker leaves")
-            hands.leave([world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75)
+            executor.leave([world.fleet.names[int(there[int(which * len(there))])]], now_s, killed=how > 0.75)
 
     def _count(self, what: str, times: int = 1) -> None:
         if times:
             self._disturbed[what] = self._disturbed.get(what, 0) + times
 
     def _note_broken(self, number: int) -> None:
-        fresh = self.promises.broken[len(self._broken) :]
+        fresh = self.invariants.broken[len(self._broken) :]
         self._broken += [f"seed {self.seed}, round {number}, {self.settings.strategy}/{self.settings.mode}: {what}" for what in fresh]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.simulation.model import MIB
+from rebalancer.simulation.fleet import MIB
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Scenario, Traffic
 from rebalancer.simulation.waves import Summed, mean_between, summed_of, without_transients
@@ -86,6 +86,13 @@ class Demand:
         moved = int(self.topics[row] * share)
         self.topics = np.append(self.topics, moved)
         self.topics[row] -= moved
+
+
+def steady_demand(rates_in: Sequence[float], message_bytes: float, topics: int = 4) -> Demand:
+    """Messages/s in of every bundle, which are read once; equally many topics in each."""
+    count = len(rates_in)
+    each = Flow(np.array(rates_in, dtype=np.float64), np.full(count, float(topics)), message_bytes, 1.0, *[summed_of(None, 0.0)] * 4)
+    return Demand([each], np.full(count, topics))
 
 
 def demand_of(scenario: Scenario, stream: Stream) -> Demand:

@@ -1,7 +1,7 @@
 """What dispatch limits admit in a statistics period: the limiters of `strategies/dispatch_limits`, asked once a second of virtual time.
 
-Topics of one flow in one bundle are alike, so one of them stands for all; whoever is on a broker shares its limit in proportion to what
-he wishes. Only where a limit can bind are limiters asked at all: elsewhere their buckets stay full.
+Topics of one flow in one bundle are alike, so one of them represents all; topics on a broker share its limit in proportion to what
+they request. Only where a limit can bind are limiters asked at all: elsewhere their buckets stay full.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from math import ceil, fsum, inf
 import numpy as np
 
 from rebalancer.simulation.demand import Demand, Part
+from rebalancer.simulation.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
+from rebalancer.simulation.dispatch_limits.reading import RETRY_MS
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from rebalancer.simulation.fleet import Fleet, rate_of
 from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
-from strategies.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
-from strategies.dispatch_limits.reading import RETRY_MS
-from strategies.dispatch_limits.token_bucket import SECOND_NS
 
 #: A throttled dispatcher looks again after a second. Timers are a little late, and a bucket delivers only after more than its period.
 LOOK_NS = (RETRY_MS + 1) * 1_000_000
@@ -48,7 +48,7 @@ class Gate:
         self._ahead = [0.0, 0.0]
 
     def part(self, messages: float, data: float, now_ns: int, published: PublishRate = PublishRate()) -> float:
-        """What part (0–1) of so many messages and bytes may go now."""
+        """What part (0–1) of these messages and bytes may go now."""
         if messages <= 0 or not self._limits.limiters:
             return 1.0
         self._limits = self._limits.seen(now_ns, published)
@@ -56,7 +56,7 @@ class Gate:
         return min(1.0, left.entries / messages, left.bytes / data)
 
     def charge(self, messages: float, data: float, now_ns: int) -> None:
-        """So much was sent."""
+        """This was sent."""
         if self._limits.limiters:
             missing = messages - self._ahead[0], data - self._ahead[1]
             whole = [max(0, ceil(one)) for one in missing]
@@ -66,7 +66,7 @@ class Gate:
 
 @dataclass(slots=True, eq=False)
 class _Alike:
-    """Topics that are alike, on one broker: messages/s that they wish, bytes per message, and messages that wait in this window."""
+    """Topics that are alike, on one broker: messages/s that they request, bytes per message, and messages that wait in this window."""
 
     rate: float
     size: float
@@ -77,7 +77,7 @@ class _Alike:
     published: PublishRate = PublishRate()
     waiting: float = 0.0
 
-    def wish(self, now_ns: int) -> float:
+    def request(self, now_ns: int) -> float:
         """Messages that their own limits let through at this look."""
         self.waiting += self.rate * LOOK_S
         each = self.waiting / self.topics / self.subscriptions
@@ -86,14 +86,14 @@ class _Alike:
         return self.waiting * (part * self.topic.part(whole, whole * self.size, now_ns, self.published))
 
     def send(self, messages: float, now_ns: int) -> None:
-        """So many of them went."""
+        """This number of them went."""
         self.waiting -= messages
         whole = messages / self.topics
         self.topic.charge(whole, whole * self.size, now_ns)
         self.subscription.charge(whole / self.subscriptions, whole / self.subscriptions * self.size, now_ns)
 
     def through(self, looks: int) -> float:
-        """What part of the wishes of so many looks went; exactly 1 when nothing waits."""
+        """What part of the requests of this number of looks went; exactly 1 when nothing waits."""
         return 1.0 - self.waiting / (self.rate * LOOK_S * looks) if self.waiting > 0 else 1.0
 
 
@@ -147,33 +147,33 @@ class Dispatching:
         owed = np.stack([part.owed * chance for part in parts])
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.where(read > 0, self.backlog / self._period_s / read, 0.0)
-        wish = read * (1.0 + np.minimum(left, catch_up - 1.0))
-        now, was = self._through(wish, [part.rate_in * chance for part in parts], there)
-        unsent = wish * ((1.0 - now) * there.now + (1.0 - was) * there.was)
-        self.backlog = np.maximum(self.backlog + (owed - wish + unsent) * self._period_s, 0.0)
-        self._sent = wish * now
+        request = read * (1.0 + np.minimum(left, catch_up - 1.0))
+        now, was = self._through(request, [part.rate_in * chance for part in parts], there)
+        unsent = request * ((1.0 - now) * there.now + (1.0 - was) * there.was)
+        self.backlog = np.maximum(self.backlog + (owed - request + unsent) * self._period_s, 0.0)
+        self._sent = request * now
         out = self._out(self._sent)
         self.held = np.where((now < 1.0).any(axis=0), out, inf)
-        return out, self._out(wish * was)
+        return out, self._out(request * was)
 
     def unsent(self, part: Floats, seconds: Floats) -> None:
-        """A broker at its ceiling kept this part (float64[bundles]) of what was sent, for so many seconds."""
+        """A broker at its ceiling kept this part (float64[bundles]) of what was sent, for these seconds."""
         self.backlog = self.backlog + self._sent * (part * seconds)
 
     def _out(self, messages: Floats) -> Floats:
         sizes = np.array([[flow.message_bytes] for flow in self._demand.flows])
         return np.stack([messages.sum(axis=0), (messages * sizes).sum(axis=0)])
 
-    def _through(self, wish: Floats, received: Sequence[Floats], there: Presence) -> tuple[Floats, Floats]:
-        """float64[flows, bundles] twice: what part of the wishes went through, at the owner and at the broker before."""
+    def _through(self, request: Floats, received: Sequence[Floats], there: Presence) -> tuple[Floats, Floats]:
+        """float64[flows, bundles] twice: what part of the requests went through, at the owner and at the broker before."""
         mine, theirs = np.flatnonzero(there.now > 0), np.flatnonzero(there.was > 0)
         rows, brokers = np.concatenate([mine, theirs]), np.concatenate([there.owner[mine], there.before[theirs]])
-        wishes = wish[:, rows] * np.concatenate([there.now[mine], there.was[theirs]])
-        parts = np.ones_like(wishes)
-        held = np.stack([self._may_bind(number, wishes[number], rows, brokers) for number in range(len(wishes))])
+        requests = request[:, rows] * np.concatenate([there.now[mine], there.was[theirs]])
+        parts = np.ones_like(requests)
+        held = np.stack([self._may_bind(number, requests[number], rows, brokers) for number in range(len(requests))])
         looks = self._looks(there.end_s)
         gates: dict[tuple[int, int, int], tuple[Gate, Gate]] = {}
-        for broker in self._busy(wishes, brokers, held):
+        for broker in self._busy(requests, brokers, held):
             here = np.flatnonzero(brokers == broker)
             first = (looks[broker].start - 1) * LOOK_NS
             bound: dict[tuple[int, int], _Alike] = {}
@@ -182,28 +182,28 @@ class Dispatching:
                 key = (broker, flow, int(rows[entry]))
                 gates[key] = self._gates.get(key) or self._own_gates(broker, flow, first)
                 rate_in = float(received[flow][rows[entry]])
-                bound[flow, entry] = self._alike(flow, key[2], float(wishes[flow, entry]), rate_in, gates[key])
-            free = np.where(held[:, here], 0.0, wishes[:, here])
+                bound[flow, entry] = self._alike(flow, key[2], float(requests[flow, entry]), rate_in, gates[key])
+            free = np.where(held[:, here], 0.0, requests[:, here])
             rest = self._rest(free)
             _look(self._broker_gate(broker, first), [*bound.values(), rest] if rest.rate > 0 else list(bound.values()), looks[broker])
             parts[:, here] = rest.through(len(looks[broker])) if rest.rate > 0 else 1.0
             for (flow, entry), one in bound.items():
                 parts[flow, entry] = one.through(len(looks[broker]))
         self._gates = gates
-        now, was = np.ones_like(wish), np.ones_like(wish)
+        now, was = np.ones_like(request), np.ones_like(request)
         now[:, mine], was[:, theirs] = parts[:, : len(mine)], parts[:, len(mine) :]
         return now, was
 
-    def _may_bind(self, number: int, wishes: Floats, rows: Ints, brokers: Ints) -> Bools:
+    def _may_bind(self, number: int, requests: Floats, rows: Ints, brokers: Ints) -> Bools:
         rule, flow = self._rules[number], self._demand.flows[number]
         with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(wishes > 0, wishes * LOOK_S / flow.topics[rows], 0.0)
+            each = np.where(requests > 0, requests * LOOK_S / flow.topics[rows], 0.0)
         asked = np.stack([each, each * flow.message_bytes, each / rule.subscriptions, each * flow.message_bytes / rule.subscriptions])
         return np.asarray((asked > rule.sure[:, brokers]).any(axis=0))
 
-    def _busy(self, wishes: Floats, brokers: Ints, held: Bools) -> list[int]:
+    def _busy(self, requests: Floats, brokers: Ints, held: Bools) -> list[int]:
         """Brokers on which a limit may bind."""
-        sums = [np.bincount(brokers, column, minlength=len(self._fleet.names)) for column in self._out(wishes)]
+        sums = [np.bincount(brokers, column, minlength=len(self._fleet.names)) for column in self._out(requests)]
         full: Bools = np.asarray((np.stack(sums) * LOOK_S > self._broker_sure).any(axis=0))
         full[brokers[held.any(axis=0)]] = True
         return [int(broker) for broker in np.flatnonzero(full)]
@@ -233,28 +233,28 @@ class Dispatching:
         published = PublishRate(rate_in / topics, rate_in / topics * flow.message_bytes)
         return _Alike(rate, flow.message_bytes, *gates, topics, self._rules[number].subscriptions, published)
 
-    def _rest(self, wishes: Floats) -> _Alike:
+    def _rest(self, requests: Floats) -> _Alike:
         """All that no topic's or subscription's limit holds, in one."""
-        messages, data = (float(one) for one in self._out(wishes).sum(axis=1))
+        messages, data = (float(one) for one in self._out(requests).sum(axis=1))
         return _Alike(messages, data / messages if messages > 0 else 0.0, Gate(Limits({})), Gate(Limits({})))
 
 
 def _look(broker: Gate, alike: Sequence[_Alike], looks: range) -> None:
-    """One window of a broker: at every look each topic wishes, the broker's limit gives, and all limits are charged."""
+    """One window of a broker: at every look each topic requests, the broker's limit gives, and all limits are charged."""
     for number in looks:
         now_ns = number * LOOK_NS
-        wishes = [one.wish(now_ns) for one in alike]
-        messages, data = fsum(wishes), fsum(wish * one.size for wish, one in zip(wishes, alike, strict=True))
+        requests = [one.request(now_ns) for one in alike]
+        messages, data = fsum(requests), fsum(request * one.size for request, one in zip(requests, alike, strict=True))
         part = broker.part(messages, data, now_ns)
-        for wish, one in zip(wishes, alike, strict=True):
-            one.send(wish * part, now_ns)
+        for request, one in zip(requests, alike, strict=True):
+            one.send(request * part, now_ns)
         broker.charge(messages * part, data * part, now_ns)
 
 
-def _rule(told: TopicDispatch, namespace: TopicDispatch, fan_out: float, brokers: Sequence[BrokerRates]) -> _Rule:
+def _rule(stated: TopicDispatch, namespace: TopicDispatch, fan_out: float, brokers: Sequence[BrokerRates]) -> _Rule:
     policies: dict[Scope, RatePolicies] = {
-        "topic": RatePolicies(topic=rate_of(told.topic), namespace=rate_of(namespace.topic)),
-        "subscription": RatePolicies(topic=rate_of(told.subscription), namespace=rate_of(namespace.subscription)),
+        "topic": RatePolicies(topic=rate_of(stated.topic), namespace=rate_of(namespace.topic)),
+        "subscription": RatePolicies(topic=rate_of(stated.subscription), namespace=rate_of(namespace.subscription)),
     }
     scopes: tuple[Scope, Scope] = ("topic", "subscription")
     sure = [[bound for scope in scopes for bound in _sure(effective(scope, policies[scope], broker))] for broker in brokers]

@@ -1,4 +1,4 @@
-"""What is done to a world: commands carried out as an executor would, brokers that come and go, bundles that are looked up again."""
+"""What happens to a modelled cluster: an executor carries commands out, brokers come and go, the leader places their bundles."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalancer.simulation.leader import Leader
+from rebalancer.simulation.leader import Placing
 from rebalancer.simulation.ownership import NOBODY
 from rebalancer.simulation.world import World
+from strategies.admission import AdmissionRules, Objection, Scene, Standing, may_be_applied, may_be_considered
 from strategies.bundles.ranges import parse_bundle
 from strategies.filters.contract import namespace_of
+from strategies.filters.policies import PoliciesView
 from strategies.model import Command, Outcome, OutcomeStatus
 
 #: A command is picked up this long after its round closed.
 REACTION_S = 1.0
-#: A transfer took 150–175 ms on a small real cluster; here between these bounds.
-TOOK_S = (0.12, 0.24)
-#: So long a bundle's clients need until they are served again, beside the transfer itself: they back off, look up and connect.
-RECONNECT_S = (0.3, 2.0)
-#: So long until somebody notices that a broker died (its session in the metadata store times out).
+#: A broker that died is noticed after this time (its session in the metadata store times out).
 DEAD_AFTER_S = 30.0
+_RULES = AdmissionRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +44,24 @@ class Placed:
     blip_s: float
 
 
-class Hands:
-    """Changes who serves what. Never looks at what the rounds think.
+class ExecutorModel:
+    """Changes which broker serves what, and knows nothing of the rounds. Refuses what `strategies.admission` refuses.
 
-    `returns`: a bundle that is unloaded without a destination may be placed where it was.
+    `returns`: a bundle that is unloaded without a destination may be placed where it was. `policies`: of the cluster.
     """
 
-    def __init__(self, world: World, leader: Leader, start_ms: int, returns: bool = False) -> None:
-        self._world, self._leader, self._start_ms, self._returns = world, leader, start_ms, returns
+    def __init__(
+        self, world: World, leader: Placing, start_ms: int, returns: bool = False, policies: PoliciesView = PoliciesView()
+    ) -> None:
+        self._world, self._leader, self._start_ms = world, leader, start_ms
+        self._returns, self._policies = returns, policies
         self._numbers = {name: number for number, name in enumerate(world.fleet.names)}
 
     def carry_out(self, commands: Sequence[Command], now_s: float) -> list[Done]:
-        """One after the other; each checks what a real executor has to check."""
+        """One after the other."""
         clock, done = now_s + REACTION_S, []
-        for command in commands:
-            one, clock = self._one(command, clock)
+        for number, command in enumerate(commands):
+            one, clock = self._one(command, clock, number)
             done.append(one)
         return done
 
@@ -68,7 +70,7 @@ class Hands:
         world = self._world
         gone = [self._numbers[name] for name in brokers]
         world.present[gone] = False
-        staying = [name for name, number in self._numbers.items() if world.present[number]]
+        staying = self._present()
         rows = [(row, world.fleet.names[broker]) for broker in gone for row in world.rows_of(broker).tolist()]
         rows.sort(key=lambda pair: world.names[pair[0]])
         chosen = self._leader.places([(world.names[row], source) for row, source in rows], staying, self._served())
@@ -85,37 +87,36 @@ class Hands:
         return float("nan") if row < 0 else self._size(row)[0]
 
     def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> Placed:
-        blip = wait_s + self._world.clients.between(RECONNECT_S)
+        blip = wait_s + self._world.chance.reconnect_s()
         where = NOBODY if destination is None else self._numbers[destination]
         traffic, topics = self._size(row)
-        self._world.possession.move(row, where, now_s, now_s + blip)
+        self._world.move(row, where, now_s, now_s + blip)
         return Placed(self._world.names[row], source, destination, now_s, traffic, topics, blip)
 
-    def _one(self, command: Command, clock: float) -> tuple[Done, float]:
+    def _one(self, command: Command, clock: float, number: int) -> tuple[Done, float]:
         row = self._row(command.bundle)
         owner = self._owner(row)
-        refusal = self._objection(command, owner, clock)
-        if refusal is not None:
-            return self._failed(command, *refusal, owner, clock), clock
+        objection = self._objection(command, row, owner, clock)
+        if objection is not None:
+            return self._failed(command, objection.status, str(objection), owner, clock), clock
         if command.action == "split":
-            return self._split(command, row, clock)
+            return self._split(command, row, clock, number)
         destination = command.destination
         if destination is None:
-            there = [name for name, number in self._numbers.items() if self._world.present[number]]
-            others = [name for name in there if self._returns or name != command.source]
+            others = [name for name in self._present() if self._returns or name != command.source]
             destination = self._leader.places([(command.bundle, command.source)], others, self._served(row))[0]
         if destination is None:
-            return self._failed(command, "failed", "nobody can take the bundle", owner, clock), clock
-        took = self._world.clients.between(TOOK_S)
-        blip = took + self._world.clients.between(RECONNECT_S)
+            return self._failed(command, "failed", "no broker can take the bundle", owner, clock), clock
+        took = self._world.chance.took_s(number)
+        blip = took + self._world.chance.reconnect_s()
         topics = self._size(row)[1]
-        self._world.possession.move(row, self._numbers[destination], clock, clock + blip)
+        self._world.move(row, self._numbers[destination], clock, clock + blip)
         outcome = self._outcome(command, clock + took, owners=(owner, destination), took_s=took)
         return Done(outcome, topics, blip), clock + took
 
-    def _split(self, command: Command, row: int, clock: float) -> tuple[Done, float]:
+    def _split(self, command: Command, row: int, clock: float, number: int) -> tuple[Done, float]:
         parsed = parse_bundle(command.bundle)
-        took = self._world.clients.between(TOOK_S)
+        took = self._world.chance.took_s(number)
         owner = command.source
         if parsed is None or not parsed[1].can_split:
             return self._failed(command, "failed", "the bundle cannot be cut", owner, clock), clock
@@ -123,25 +124,22 @@ class Hands:
         self._world.split(row, (range_.lower + range_.upper) // 2)
         return Done(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
 
-    def _objection(self, command: Command, owner: str | None, clock: float) -> tuple[OutcomeStatus, str] | None:
-        if command.action == "throttle":
-            return "refused", "throttling is advice for people; no executor carries it out"
-        if command.expires_at_ms < self._start_ms + int(clock * 1000):
-            return "expired", "the command was picked up too late"
-        if owner is None:
-            return "refused", "the bundle does not exist, or nobody serves it"
-        if owner == command.destination or owner != command.source:
-            return "already-done", f"the bundle is served by {owner}"
-        destination = command.destination
-        if destination is not None and not (destination in self._numbers and self._world.present[self._numbers[destination]]):
-            return "refused", f"{destination} is not there"
-        return None
+    def _objection(self, command: Command, row: int, owner: str | None, clock: float) -> Objection | None:
+        scene = Scene(self._present(), owner, self._policies, exists=row >= 0)
+        return may_be_considered(command, Standing(self._ms(clock)), _RULES) or may_be_applied(command, scene)
+
+    def _present(self) -> list[str]:
+        return [name for name, number in self._numbers.items() if self._world.present[number]]
+
+    def _ms(self, at_s: float) -> int:
+        """Whole ms stay what they are, however often seconds were added."""
+        return self._start_ms + int(at_s * 1000 + 1e-6)
 
     def _served(self, wanted: int | None = None) -> dict[str, Counter[str]]:
         """Broker → namespace → bundles of it, but the wanted one; nothing where no placement asks for it."""
         found: dict[str, Counter[str]] = {name: Counter() for name in self._numbers}
         if self._leader.counts_namespaces:
-            for row, owner in enumerate(self._world.possession.owner.tolist()):
+            for row, owner in enumerate(self._world.ownership.owner.tolist()):
                 if row != wanted and owner != NOBODY:
                     found[self._world.fleet.names[owner]][namespace_of(self._world.names[row])] += 1
         return found
@@ -153,9 +151,9 @@ class Hands:
             return -1
 
     def _owner(self, row: int) -> str | None:
-        if row < 0 or self._world.possession.owner[row] == NOBODY:
+        if row < 0 or self._world.ownership.owner[row] == NOBODY:
             return None
-        return self._world.fleet.names[int(self._world.possession.owner[row])]
+        return self._world.fleet.names[int(self._world.ownership.owner[row])]
 
     def _size(self, row: int) -> tuple[float, int]:
         """Bytes/s in + out that go with a bundle, and its topics."""
@@ -174,5 +172,5 @@ class Hands:
         status: OutcomeStatus = "applied",
         reason: str | None = None,
     ) -> Outcome:
-        at_ms = self._start_ms + int(at_s * 1000)
-        return Outcome(command.id, command.cluster, command.bundle, status, reason, *owners, int(took_s * 1000), at_ms)
+        took_ms = int(took_s * 1000 + 1e-6)
+        return Outcome(command.id, command.cluster, command.bundle, status, reason, *owners, took_ms, self._ms(at_s))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.simulation.model import MIB
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Brokers, Machine, Rate, Scenario
 from strategies.bundles.bundle_loads import Floats
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
 from strategies.model import Figures, Resource, Traffic
 
+MIB = 1024.0 * 1024.0
 BITS_PER_KBIT = 1000.0
+#: Percent of a machine; the columns of a fleet are in percent of the whole machine.
+FULL = 100.0
 _PORT = 8080
 
 
@@ -22,6 +25,7 @@ class Fleet:
     """All brokers that are ever there; float64[brokers] each. `idle`: percent of the machine; `joins_s`: when they appear.
 
     `per_message`, `per_byte`: percent of the machine for a message/s or byte/s in or out. `dispatch`: the rates of their broker.conf.
+    `ceiling`: the percent of CPU at which a broker sends less than it is asked for.
     """
 
     names: tuple[str, ...]
@@ -35,6 +39,7 @@ class Fleet:
     direct_per_byte: Floats
     dispatch: tuple[BrokerRates, ...]
     joins_s: Floats
+    ceiling: float = FULL
 
     def cpu(self, messages: Floats, data: Floats) -> Floats:
         """float64[brokers]: percent of the machine, without the ceiling of 100."""
@@ -49,11 +54,11 @@ class Fleet:
     def figures(self, row: int, cpu_percent: float, totals: Floats, bundles: int) -> Figures:
         """What broker `row` says about itself; `totals`: float64[4]."""
         traffic = Traffic(*totals.tolist())
-        limit = 100.0 * float(self.cores[row])
+        cores = float(self.cores[row])
         network, direct = float(self.network_kbit[row]), float(self.direct_limit[row])
         used = float(self.direct_idle[row]) + float(self.direct_per_byte[row]) * traffic.msg_throughput
         return Figures(
-            cpu=Resource(min(100.0, max(0.0, cpu_percent)) / 100.0 * limit, limit),
+            cpu=Resource(min(FULL, max(0.0, cpu_percent)) * cores, FULL * cores),
             memory=Resource(1400.0, 4096.0),
             direct_memory=Resource(min(direct, used), direct),
             bandwidth_in=Resource(min(network, traffic.msg_throughput_in * 8 / BITS_PER_KBIT), network),
@@ -73,14 +78,28 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
         machines += [scenario.machines[group.machine]] * count
         joins += [60.0 * (group.joins or 0.0)] * count
         dispatch += [_rates_of(group)] * count
+    names = [f"{name}:{_PORT}" for name in scenario.broker_names]
     bias = 1.0 + scenario.noise.cpu_bias * stream.normal(len(machines))
+    return fleet_from(names, machines, bias=bias, dispatch=dispatch, joins_s=np.array(joins, dtype=np.float64))
+
+
+def fleet_from(
+    names: Sequence[str],
+    machines: Sequence[Machine],
+    *,
+    bias: Floats | float = 1.0,
+    dispatch: Sequence[BrokerRates] = (),
+    joins_s: Floats | None = None,
+    ceiling: float = FULL,
+) -> Fleet:
+    """One broker on each machine; `bias`: by which factor traffic costs more on it than the machine says."""
 
     def column(name: str, scale: float = 1.0) -> Floats:
         return np.array([getattr(machine, name) * scale for machine in machines], dtype=np.float64)
 
     cores = column("cores")
     return Fleet(
-        names=tuple(f"{name}:{_PORT}" for name in scenario.broker_names),
+        names=tuple(names),
         cores=cores,
         idle=column("cpu_idle"),
         per_message=column("cpu_per_kmsg", 1e-3) / cores * bias,
@@ -90,7 +109,8 @@ def fleet_of(scenario: Scenario, stream: Stream) -> Fleet:
         direct_idle=column("direct_memory_idle"),
         direct_per_byte=column("direct_memory_per_mib", 1 / MIB),
         dispatch=tuple(dispatch),
-        joins_s=np.array(joins, dtype=np.float64),
+        joins_s=np.zeros(len(machines)) if joins_s is None else joins_s,
+        ceiling=ceiling,
     )
 
 
@@ -100,8 +120,8 @@ def rate_of(rate: Rate | None) -> DispatchRate:
 
 
 def _rates_of(group: Brokers) -> BrokerRates:
-    told = group.dispatch
-    broker, topic, subscription = rate_of(told.broker), rate_of(told.topic), rate_of(told.subscription)
+    stated = group.dispatch
+    broker, topic, subscription = rate_of(stated.broker), rate_of(stated.topic), rate_of(stated.subscription)
     return BrokerRates(
         messages=broker.messages,
         bytes=broker.bytes if group.dispatch_mib is None else int(group.dispatch_mib * MIB),

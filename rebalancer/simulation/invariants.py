@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rebalancer.simulation.fleet import MIB
 from strategies.averages.bundle_averages import unpack_history
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, Event, LoadReport, Rejection, Round
@@ -12,11 +13,10 @@ from strategies.settings import Mode
 from strategies.store import InMemoryStore
 
 _HOUR_MS = 3_600_000
-_MIB = 1024.0 * 1024.0
 
 
 @dataclass(slots=True)
-class Promises:
+class Invariants:
     """Watches one cluster's events. `limits`: what rounds may move; `broken`: what was promised and did not hold, in order.
 
     `reports` = `taken` + `refused` when every report is accounted for: its figures are in the state, or it is a rejected row.
@@ -50,7 +50,7 @@ class Promises:
             self.broken.append(f"{rounds} rounds closed instead of one")
         self._settle(events, store)
         self._active = {bundle: one for bundle, one in self._active.items() if now_ms < one.expires_at_ms}
-        commands = [event for event in events if isinstance(event, Command) and event.action in ("unload", "transfer")]
+        commands = [event for event in events if isinstance(event, Command) and event.is_move]
         for command in commands:
             self._judge(command, alive)
             self._active[command.bundle] = command
@@ -111,4 +111,4 @@ def _mib(command: Command, store: InMemoryStore) -> float:
     table = None if packed is None else unpack_history(packed).loads()
     if table is None or command.bundle not in table.names:
         return 0.0
-    return float(table.msg_throughput[table.names.index(command.bundle)]) / _MIB
+    return float(table.msg_throughput[table.names.index(command.bundle)]) / MIB

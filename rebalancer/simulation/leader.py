@@ -1,7 +1,8 @@
-"""Where Pulsar's leader puts a bundle that nobody serves: the placement of the settings, on what brokers wrote, with what it remembers.
+"""Where Pulsar's leader puts a bundle that no broker serves.
 
-Between rounds bundles are looked up one after the other (a broker died, or a command named no destination). In parity mode no look-up
-counts for the next one but through the placement's own memory, as in Java; in fixed mode each does.
+Between rounds bundles are looked up one after the other (a broker died, or a command named no destination). `Leader` asks the placement of
+the settings, with the reports and the memory of the rounds: in parity mode no look-up counts for the next one but through the placement's
+own memory, as in Java; in fixed mode each does. `LongTermRates` goes by the traffic itself, for loops whose rounds are held elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
+from typing import Protocol
 
+import numpy as np
+
+from rebalancer.simulation.world import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
 from strategies.engine import EngineSettings, placement_of
@@ -21,13 +26,32 @@ from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.model import BrokerLoad, BrokerMemory, Memory
 from strategies.placement.contract import Placer, Request, seed_of
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.store import BrokerState, InMemoryStore
 
-#: What Pulsar places by when nobody says otherwise (`loadBalancerLoadPlacementStrategy` of 4.2).
+#: What Pulsar places by unless it is set (`loadBalancerLoadPlacementStrategy` of 4.2).
 _PULSARS_OWN = "least_long_term_rate"
+#: Pulsar's long-term averages are over at most this many samples.
+LONG_TERM_SAMPLES = 1000
 NO_POLICIES = PoliciesView()
+#: Broker → namespace → bundles of it.
+Served = Mapping[str, Mapping[str, int]]
+_NOTHING: Served = MappingProxyType({})
+
+
+class Placing(Protocol):
+    """Names a broker for bundles that have none."""
+
+    @property
+    def counts_namespaces(self) -> bool:
+        """Whether it needs `served`."""
+
+    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+        """A broker for each (bundle, broker it was on), one after the other; None where no broker can be named.
+
+        `served` leaves out the bundles that are wanted.
+        """
 
 
 class Leader:
@@ -41,16 +65,11 @@ class Leader:
 
     @property
     def counts_namespaces(self) -> bool:
-        """Whether it has to know who serves what."""
+        """Only anti-affinity groups count them."""
         return bool(self._policies.groups)
 
-    def places(
-        self, wanted: list[tuple[str, str]], candidates: list[str], served: Mapping[str, Mapping[str, int]] = MappingProxyType({})
-    ) -> list[str | None]:
-        """A broker for each (bundle, broker it was on), one after the other; None where nobody can be named.
-
-        `served`: broker → namespace → bundles of it, without those that are wanted; asked for only where `counts_namespaces`.
-        """
+    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+        """As `Placing`."""
         counted = {broker: Counter(served.get(broker, {})) for broker in candidates}
         known = sorted(self._store.brokers(), key=lambda state: state.order)
         ledger = Ledger([_load(state, self._store) for state in known], self._settings.weights)
@@ -68,7 +87,7 @@ class Leader:
             if found.chosen is not None:
                 counted[found.chosen][namespace_of(bundle)] += 1
             if self._settings.mode == "fixed" and found.chosen is not None:
-                ledger.count(Move(bundle, source, found.chosen, averages))
+                ledger.count(CountedMove(bundle, source, found.chosen, averages))
         self._remember(memory, known)
         return chosen
 
@@ -89,6 +108,29 @@ class Leader:
             if remembered != state.memory:
                 self._store.put_broker(replace(state, memory=remembered))
         self._store.put_cluster(replace(self._store.get_cluster(), memory=memory.cluster))
+
+
+class LongTermRates:
+    """The broker with the lowest long-term message rate; among equals the first. Knows of every earlier move."""
+
+    counts_namespaces = False
+
+    def __init__(self, world: World) -> None:
+        self._world, self._samples, self._rate = world, 0, np.zeros(0)
+
+    def learn(self) -> None:
+        """One more sample was measured."""
+        now = self._world.sampled[0] + self._world.sampled[1]
+        self._samples = min(self._samples + 1, LONG_TERM_SAMPLES)
+        before = np.append(self._rate, np.zeros(len(now) - len(self._rate)))
+        self._rate = ((self._samples - 1) * before + now) / self._samples
+
+    def places(self, wanted: list[tuple[str, str]], candidates: list[str], served: Served = _NOTHING) -> list[str | None]:
+        """As `Placing`."""
+        return [min(candidates, key=self._of_broker, default=None)] * len(wanted)
+
+    def _of_broker(self, broker: str) -> float:
+        return float(self._rate[self._world.rows_of(self._world.fleet.names.index(broker))].sum())
 
 
 def _load(state: BrokerState, store: InMemoryStore) -> BrokerLoad:

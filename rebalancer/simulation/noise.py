@@ -1,16 +1,24 @@
-"""How measured figures wander around the truth: one stream of random bits for every purpose, drawn in the order of the samples.
+"""What is left to chance while a cluster runs: how measured figures wander around the truth, and how long a move takes.
 
 Raw PCG64 bits, because numpy keeps those for ever; normal figures are sums of four uniform ones, because these need no logarithm.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
+from typing import Protocol
 
 import numpy as np
 
+from rebalancer.simulation.clock import PERIOD_S
+from rebalancer.simulation.scenarios.schema import Noise
 from strategies.bundles.bundle_loads import Floats
 
+#: A transfer took 150–175 ms on a small real cluster; here between these bounds.
+TOOK_S = (0.12, 0.24)
+#: How long a bundle's clients need until they are served again, beside the transfer itself: they back off, look up and connect.
+RECONNECT_S = (0.3, 2.0)
 #: Four uniform figures have a variance of 4/12.
 _FOUR = sqrt(3.0)
 
@@ -60,3 +68,96 @@ class Wander:
     def grow(self, rows: int) -> None:
         """More figures, which begin at 0."""
         self.now = np.concatenate([self.now, np.zeros(rows)])
+
+
+class Chance(Protocol):
+    """Whatever draws for a running cluster; asked in the order of the samples."""
+
+    def traffic(self, bundles: int) -> Floats:
+        """float64[bundles]: by which factors the traffic of one more sample differs from what clients want."""
+
+    def reported(self, traffic: Floats) -> Floats:
+        """Traffic in the resolution of the reports."""
+
+    def cpu(self, busy: Floats) -> Floats:
+        """float64[brokers], percent: what brokers measure that are this `busy`."""
+
+    def took_s(self, number: int) -> float:
+        """How long a broker takes for command `number` of a round."""
+
+    def reconnect_s(self) -> float:
+        """How long a bundle's clients look for its new broker."""
+
+    def split(self) -> None:
+        """There is one more bundle."""
+
+
+class Drifting:
+    """The noise of a scenario: figures drift for minutes, single samples are off, CPU has spikes. `clients`: draws what moves take."""
+
+    def __init__(self, noise: Noise, bundles: int, brokers: int, samples: Stream, clients: Stream) -> None:
+        self._noise, self._samples, self._clients = noise, samples, clients
+        self._bundles = Wander(samples, bundles, noise.wander, noise.wander_minutes)
+        self._brokers = Wander(samples, brokers, noise.cpu_wander_points, noise.wander_minutes)
+
+    def traffic(self, bundles: int) -> Floats:
+        self._bundles.step()
+        factors = 1.0 + self._bundles.now
+        white = self._noise.traffic
+        return np.maximum(factors + white * self._samples.normal(bundles), 0.0) if white else factors
+
+    def reported(self, traffic: Floats) -> Floats:
+        return traffic
+
+    def cpu(self, busy: Floats) -> Floats:
+        noise, count = self._noise, len(busy)
+        self._brokers.step()
+        points = self._brokers.now + (noise.cpu_points * self._samples.normal(count) if noise.cpu_points else 0.0)
+        if noise.spikes_a_day:
+            hit = self._samples.uniform(count) < noise.spikes_a_day * PERIOD_S / 86_400.0
+            points = points + hit * noise.spike_points
+        return np.asarray(busy + points, dtype=np.float64)
+
+    def took_s(self, number: int) -> float:
+        return self._clients.between(TOOK_S)
+
+    def reconnect_s(self) -> float:
+        return self._clients.between(RECONNECT_S)
+
+    def split(self) -> None:
+        self._bundles.grow(1)
+
+
+@dataclass(slots=True)
+class Wobble:
+    """Every sample is off by a factor of its own, at most 1 ± `traffic_part` and 1 ± `cpu_part`; clients follow a bundle at once.
+
+    A draw depends on the seed and the sample only, not on what was drawn before.
+    """
+
+    seed: int = 1
+    traffic_part: float = 0.03
+    cpu_part: float = 0.015
+    _sample: int = -1
+
+    def traffic(self, bundles: int) -> Floats:
+        self._sample += 1
+        return self._factors(bundles, self.traffic_part, 1)
+
+    def reported(self, traffic: Floats) -> Floats:
+        return np.round(traffic, 3)
+
+    def cpu(self, busy: Floats) -> Floats:
+        return busy * self._factors(len(busy), self.cpu_part, 2)
+
+    def took_s(self, number: int) -> float:
+        return int(1000 * Stream(self.seed, 3, max(self._sample, 0), number).between(TOOK_S)) / 1000
+
+    def reconnect_s(self) -> float:
+        return 0.0
+
+    def split(self) -> None:
+        """Draws know of no bundle."""
+
+    def _factors(self, size: int, part: float, purpose: int) -> Floats:
+        return 1.0 + part * (2.0 * Stream(self.seed, purpose, self._sample).uniform(size) - 1.0)

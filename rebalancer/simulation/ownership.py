@@ -10,11 +10,16 @@ NOBODY = -1
 _EVER_S = -1e12
 
 
-class Possession:
-    """Columns, one row per bundle: `owner`, `before` (whose it was), `down_s` (when it left), `up_s` (since when it is served)."""
+class Ownership:
+    """Columns, one row per bundle: `owner`, `before` (the owner before), `down_s` (when it left), `up_s` (since when it is served).
 
-    def __init__(self, owner: Ints) -> None:
+    `order`: int64[bundles], in which brokers list their bundles: as they took them over if it is given, otherwise by row.
+    """
+
+    def __init__(self, owner: Ints, order: Ints | None = None) -> None:
         self.owner = owner.copy()
+        self._as_taken_over = order is not None
+        self.order: Ints = np.arange(len(owner)) if order is None else order
         self.before = np.full(len(owner), NOBODY, dtype=np.int64)
         self.down_s = np.full(len(owner), _EVER_S)
         self.up_s = np.full(len(owner), _EVER_S)
@@ -23,12 +28,15 @@ class Possession:
         """It leaves at `down_s` and is served again, by `destination`, from `up_s` on."""
         self.before[row], self.owner[row] = self.owner[row], destination
         self.down_s[row], self.up_s[row] = down_s, up_s
+        if self._as_taken_over:
+            self.order = np.append(self.order[self.order != row], row)
 
     def split(self, row: int) -> int:
         """One more bundle on the same broker; its row."""
         for name in ("owner", "before", "down_s", "up_s"):
             column = getattr(self, name)
             setattr(self, name, np.append(column, column[row]))
+        self.order = np.append(self.order, len(self.order))
         return len(self.owner) - 1
 
     def presence(self, begin_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
-"""When a broker of the modular load manager writes its load report anew (Pulsar 4.2.4: `ModularLoadManagerImpl.needBrokerDataUpdate`).
+"""When a broker of the modular load manager writes its load report again (Pulsar 4.2.4: `ModularLoadManagerImpl.needBrokerDataUpdate`).
 
-Between two writes the leader works with the older one. `rebalancer collect` does not: it asks brokers, whose answer is computed anew.
+Between two writes the leader works with the older one. `rebalancer collect` does not: it asks brokers, whose answers are always current.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strategies.settings import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What is compared of a report; `usage`: the weighted maximum as a fraction."""
 
     traffic: Traffic = Traffic()
@@ -31,15 +31,15 @@ class ReportTrigger:
         float, Setting("A change that is worth a report", "%", "loadBalancerReportUpdateThresholdPercentage", ge=0, le=100)
     ] = 10
     max_interval_ms: Annotated[
-        int, Setting("An older report is written anew", "ms", "loadBalancerReportUpdateMaxIntervalMinutes", ge=0, le=86_400_000)
+        int, Setting("An older report is written again", "ms", "loadBalancerReportUpdateMaxIntervalMinutes", ge=0, le=86_400_000)
     ] = 900_000
 
-    def writes(self, written: Told, now: Told, age_ms: int) -> bool:
-        """Whether a broker that wrote one thing so long ago and finds another now writes again."""
+    def writes(self, written: Reported, now: Reported, age_ms: int) -> bool:
+        """Whether a broker writes again: `now` differs enough from `written`, which is `age_ms` old."""
         return age_ms > self.max_interval_ms or max(_changes(written, now)) > self.threshold_percent
 
 
-def _changes(written: Told, now: Told) -> Iterator[float]:
+def _changes(written: Reported, now: Reported) -> Iterator[float]:
     """Percent of the older figure; of usage points, so that 50 % and 60 % are 10 apart."""
     yield _percent(written.traffic.msg_rate, now.traffic.msg_rate)
     yield _percent(written.traffic.msg_throughput, now.traffic.msg_throughput)

@@ -1,4 +1,4 @@
-"""One run of a scenario: the world reports, the engine's rounds decide, hands carry out, the next reports show it."""
+"""One run of a scenario: brokers report, the engine's rounds decide, the executor model carries out, the next reports show it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.simulation.broker_reports import Voices
-from rebalancer.simulation.executor_model import Done, Hands, Placed
+from rebalancer.simulation.broker_reports import BrokerReports
+from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
+from rebalancer.simulation.closed_loop import Answer, EngineDecider, outcome_reports
+from rebalancer.simulation.clusters.drawn import drawn_world
+from rebalancer.simulation.executor_model import Done, ExecutorModel, Placed
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.metrics.figures import Figures, Truth, Yardstick, figures_of
 from rebalancer.simulation.report_trigger import ReportTrigger
@@ -18,15 +21,13 @@ from rebalancer.simulation.scenarios.catalog import Named
 from rebalancer.simulation.scenarios.schema import Happening, Scenario
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
-from rebalancer.simulation.world import PERIOD_S, World
+from rebalancer.simulation.world import World
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.engine import Engine, EngineSettings, placement_of
+from strategies.engine import EngineSettings, placement_of
 from strategies.filters.policies import read_policies
-from strategies.model import Command, Event, OutcomeReport, Policies, Round, Scalar, Sweep
+from strategies.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.store import InMemoryStore
 
-#: When virtual time starts: 2026-01-01 00:00 UTC.
-START_MS = 1_767_225_600_000
 _ANSWER_MS = 100
 _LIMITED = "Brokers send no more than the dispatch limits of the scenario; {:,.0f} messages had not been read at the end."
 
@@ -58,9 +59,10 @@ class Snapshot:
 class Run:
     """What came of a task. `snapshots`: the rounds in which something moved or happened, and the first and the last of all.
 
-    `backlog`: messages that nobody had read yet at the end.
+    `backlog`: messages that were not read at the end.
     """
 
+    scenario: Scenario
     timeline: Timeline
     world: World
     snapshots: tuple[Snapshot, ...]
@@ -80,7 +82,7 @@ class Run:
     @cached_property
     def figures(self) -> Figures:
         """All figures of the run."""
-        scenario = self.world.scenario
+        scenario = self.scenario
         by = Yardstick(scenario.target_points / 100, int(scenario.from_minute), calm=scenario.calm)
         return figures_of(self.timeline, by, self.truth)
 
@@ -95,16 +97,17 @@ class _Running:
         self._task = task
         self._scenario = task.named.scenario
         self._cluster = f"{task.named.name}-{task.seed}"
-        self._world = World(self._scenario, task.seed)
-        self._store = InMemoryStore()
+        self._world = drawn_world(self._scenario, task.seed)
+        store = InMemoryStore()
         late = self._scenario.placed_at_lookup and task.settings.mode == "parity"
-        self._engine = Engine(replace(task.settings, placement="none") if late else task.settings)
+        self._decider = EngineDecider(replace(task.settings, placement="none") if late else task.settings, store)
         self._policies = json.dumps(self._scenario.policies, sort_keys=True) if self._scenario.policies else None
-        leader = Leader(task.settings, self._cluster, self._store, read_policies(self._policies))
-        self._hands = Hands(self._world, leader, START_MS, returns=late)
+        policies = read_policies(self._policies)
+        leader = Leader(task.settings, self._cluster, store, policies)
+        self._executor = ExecutorModel(self._world, leader, START_MS, returns=late, policies=policies)
         written = self._scenario.reports == "written" or (self._scenario.reports == "auto" and task.settings.mode == "parity")
         trigger = ReportTrigger() if written else None
-        self._voices = Voices(self._world, self._cluster, trigger)
+        self._reports = BrokerReports(self._world, self._cluster, trigger)
         self._tracer = Tracer(
             title=self._scenario.title,
             kind="simulated",
@@ -112,14 +115,14 @@ class _Running:
             placement=placement_of(task.settings)[0],
             goal=task.goal,
             seed=task.seed,
-            interval_ms=int(PERIOD_S * 1000),
+            interval_ms=PERIOD_MS,
             settings=task.shown or {},
             notes=("A modelled cluster: its parameters are guesses where nobody published them (docs/SIMULATION.md).",),
         )
         self._due = _due(self._scenario)
         self._loads: list[tuple[float, Happening]] = []
         self._snapshots: list[Snapshot] = []
-        self._untold: list[Done] = []
+        self._pending: list[Done] = []
 
     def to_the_end(self) -> Run:
         rounds = self._scenario.minutes
@@ -127,52 +130,42 @@ class _Running:
             now_s = number * PERIOD_S
             placed = self._happen(now_s)
             self._world.measure(now_s)
-            record, commands = self._decide(now_s)
+            answer = self._decider.decide(self._records(now_s))
             usage, traffic = self._world.lasting(now_s)
-            self._trace(record, commands, usage)
-            done = self._hands.carry_out(commands, now_s)
-            self._tell(done)
-            self._untold += done
+            self._trace(answer, usage)
+            done = self._executor.carry_out(answer.commands, now_s)
+            for one in done:
+                self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
+            self._pending += done
             if done or placed or number in (0, rounds - 1):
-                self._snapshots.append(Snapshot(number, self._world.possession.owner.copy(), traffic, tuple(self._world.present.tolist())))
+                self._snapshots.append(Snapshot(number, self._world.ownership.owner.copy(), traffic, tuple(self._world.present.tolist())))
         backlog = float(self._world.backlog.sum())
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
             timeline = replace(timeline, notes=(*timeline.notes, _LIMITED.format(backlog)))
-        return Run(timeline, self._world, tuple(self._snapshots), backlog)
+        return Run(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
 
-    def _decide(self, now_s: float) -> tuple[Round, tuple[Command, ...]]:
+    def _records(self, now_s: float) -> list[TelemetryRecord]:
+        """What arrives in a round, in order."""
         now_ms = START_MS + int(now_s * 1000)
-        # Hundreds of moves one after the other take longer than a round; nobody tells of one before it is done.
-        done = sorted((one for one in self._untold if one.outcome.ts <= now_ms), key=lambda one: one.outcome.ts)
-        self._untold = [one for one in self._untold if one.outcome.ts > now_ms]
-        events: list[Event] = []
-        if now_s == 0 and self._policies is not None:
-            events += self._engine.fold(Policies(self._cluster, now_ms, self._policies), self._store)
-        for one in done:
-            events += self._engine.fold(OutcomeReport(self._cluster, one.outcome.ts, one.outcome), self._store)
-        reports = self._voices.reports(now_ms)
-        for report in reports:
-            events += self._engine.fold(report, self._store)
-        there = tuple(report.broker for report in reports)
-        events += self._engine.fold(Sweep(self._cluster, now_ms + _ANSWER_MS, int(now_s // PERIOD_S) + 1, there, {}), self._store)
-        rounds = [event for event in events if isinstance(event, Round)]
-        assert len(rounds) == 1, f"a pass closed {len(rounds)} rounds"
-        return rounds[0], tuple(event for event in events if isinstance(event, Command))
+        # Hundreds of moves one after the other take longer than a round; an outcome is published when its move is done.
+        done = sorted((one.outcome for one in self._pending if one.outcome.ts <= now_ms), key=lambda outcome: outcome.ts)
+        self._pending = [one for one in self._pending if one.outcome.ts > now_ms]
+        policies = [Policies(self._cluster, now_ms, self._policies)] if now_s == 0 and self._policies is not None else []
+        reports = self._reports.reports(now_ms)
+        present = tuple(report.broker for report in reports)
+        sweep = Sweep(self._cluster, now_ms + _ANSWER_MS, int(now_s // PERIOD_S) + 1, present, {})
+        return [*policies, *outcome_reports(done), *reports, sweep]
 
-    def _trace(self, record: Round, commands: tuple[Command, ...], usage: Floats) -> None:
+    def _trace(self, answer: Answer, usage: Floats) -> None:
         totals = self._world.totals
         rate, data = totals[0] + totals[1], totals[2] + totals[3]
         names = self._world.fleet.names
         measured = {
             name: Measured(float(rate[n]), float(data[n]), float(usage[n])) for n, name in enumerate(names) if self._world.present[n]
         }
-        traffic = {command.bundle: self._hands.traffic_of(command.bundle) for command in commands}
-        self._tracer.round(record, commands, self._task.reached(record), measured, traffic)
-
-    def _tell(self, done: Iterable[Done]) -> None:
-        for one in done:
-            self._tracer.outcome(one.outcome, one.topics, int(one.blip_s * 1000))
+        traffic = {command.bundle: self._executor.traffic_of(command.bundle) for command in answer.commands}
+        self._tracer.round(answer.round, answer.commands, self._task.reached(answer.round), measured, traffic)
 
     def _happen(self, now_s: float) -> list[Placed]:
         """Everything that is due by now, in order of time."""
@@ -183,28 +176,32 @@ class _Running:
         self._loads = [(end, load) for end, load in self._loads if now_s < end]
         for _, load in self._loads:
             for name in load.brokers:
-                self._world.foreign[self._world.fleet.names.index(_id(self._world, name))] += load.points
+                self._world.foreign[self._world.fleet.names.index(self._id(name))] += load.points
         for one in placed:
             self._tracer.add(self._as_move(one, now_s))
         return placed
 
     def _one(self, happening: Happening) -> list[Placed]:
-        brokers = [_id(self._world, name) for name in happening.brokers]
+        brokers = [self._id(name) for name in happening.brokers]
         at_s = happening.minute * 60.0
         match happening.kind:
             case "load":
                 self._loads.append((at_s + happening.minutes * 60.0, happening))
                 return []
             case "join":
-                self._hands.join(brokers)
+                self._executor.join(brokers)
                 self._member(brokers, at_s, "joined", "joined")
                 return []
             case "leave" | "kill":
                 for name in brokers:
-                    self._voices.forget(self._world.fleet.names.index(name))
+                    self._reports.forget(self._world.fleet.names.index(name))
                 killed = happening.kind == "kill"
                 self._member(brokers, at_s, "left", "killed" if killed else "drained")
-                return self._hands.leave(brokers, at_s, killed)
+                return self._executor.leave(brokers, at_s, killed)
+
+    def _id(self, name: str) -> str:
+        """The broker that the scenario calls `name`."""
+        return self._world.fleet.names[self._scenario.broker_names.index(name)]
 
     def _member(self, brokers: Iterable[str], at_s: float, change: str, why: str) -> None:
         for name in brokers:
@@ -224,11 +221,6 @@ class _Running:
             topics=one.topics,
             blip_ms=int(one.blip_s * 1000),
         )
-
-
-def _id(world: World, name: str) -> str:
-    """The broker that a scenario calls `name`."""
-    return world.fleet.names[world.scenario.broker_names.index(name)]
 
 
 def _due(scenario: Scenario) -> list[Happening]:

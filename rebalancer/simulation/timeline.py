@@ -15,7 +15,7 @@ from strategies.model import Expected, OutcomeStatus, Scalar
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles, put where the moves say; `recorded`: recorded reports, which
 #: do not react to what is decided on them; `live`: what a real or demo cluster did.
 Kind = Literal["simulated", "re-assigned", "recorded", "live"]
-#: Why a bundle changed hands: commanded by a round, placed by the leader because nobody served it, or by anybody else.
+#: Why a bundle changed its broker: a round commanded it, the leader placed it because no broker served it, or something else.
 MoveKind = Literal["unload", "transfer", "placed", "foreign"]
 
 
@@ -24,7 +24,7 @@ class Move:
     """One bundle that left a broker, or was commanded to.
 
     `round`: row of the timeline in which it was decided. `destination`: where it went; before that is known, where it was sent; None =
-    nobody knows. `outcome`: None = nobody said. `traffic`: bytes/s in + out that went along; NaN = unknown. `load`: the part (0–1) of
+    not known. `outcome`: None = not reported. `traffic`: bytes/s in + out that went along; NaN = unknown. `load`: the part (0–1) of
     the source's traffic. `code`, `reason`: as in the command; empty only where no reason was stated. `topics`, `blip_ms`: how many
     topics lost their clients, and for how long; 0 = unknown.
     """
@@ -46,7 +46,7 @@ class Move:
 
     @property
     def happened(self) -> bool:
-        """Whether the bundle left, as far as anybody knows: a move that nobody refused counts."""
+        """Whether the bundle left, as far as is known: a move that was not refused counts."""
         return self.outcome in (None, "applied", "already-done")
 
 

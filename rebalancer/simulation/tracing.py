@@ -1,4 +1,4 @@
-"""Writes down a run round by round, as it goes, and hands back its timeline."""
+"""Writes down a run round by round, as it goes, and returns its timeline."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Tracer:
         self._times.append(record.ts)
         self._reached.append(reached)
         for command in commands:
-            if command.action in ("unload", "transfer"):
+            if command.is_move:
                 self._by_command[command.id] = len(self._moves)
                 self._moves.append(_move(command, len(self._times) - 1, (traffic or {}).get(command.bundle, float("nan"))))
 
@@ -93,7 +93,7 @@ class Tracer:
         self._moves.append(move)
 
     def member(self, change: Membership) -> None:
-        """A broker that came or went, by somebody who knows why; `round` tells the others by itself."""
+        """A broker that came or went for a known reason; `round` notes the others by itself."""
         self._memberships.append(change)
         name = frozenset([change.broker])
         self._present = self._present | name if change.change == "joined" else self._present - name

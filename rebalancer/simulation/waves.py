@@ -98,7 +98,7 @@ def _repeated(at_s: Floats, sums: Floats, factors: Floats, interval_s: float) ->
 
 
 def without_transients(wave: Wave | None) -> Wave | None:
-    """The wave as somebody sees it who does not look at single minutes: what goes on and off is half on."""
+    """The wave without its single minutes: what goes on and off is on in part."""
     if isinstance(wave, OnOff):
         share = wave.on_s / (wave.on_s + wave.off_s)
         return Steps(kind="steps", at=((wave.begins, share),))

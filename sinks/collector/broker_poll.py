@@ -1,7 +1,7 @@
-"""One pass over all brokers of a cluster: every report that came in time, and who did not answer, with the reason.
+"""One pass over all brokers of a cluster: the load reports that arrived in time, and the reason for each missing one.
 
-No broker delays the others for longer than its own deadline: many are asked at a time, those that failed last time are asked last, and one
-that keeps failing is left out of ever more passes.
+A slow broker delays others at most by its own deadline: brokers are asked concurrently, those that failed last time come last, and one
+that keeps failing is skipped in more and more passes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a broker said, as one line of JSON, and when (ms since the epoch, by the collector's clock)."""
+    """A broker's report as one line of JSON, with its time (ms since the epoch, by the collector's clock)."""
 
     broker: str
     ts: int
@@ -30,9 +30,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass. `answered`: who has figures; `missing`: broker → why it has none; `ts`: when the pass ended.
+    """Result of one pass. `answered`: brokers with figures; `missing`: broker → reason; `ts`: end of the pass.
 
-    `owned`: what brokers own, as they answered, of those where it changed; only where reports do not tell.
+    `owned`: bundles of each broker where they changed; only if reports do not contain them.
     """
 
     number: int
@@ -44,20 +44,20 @@ class Pass:
 
 
 class Poll(Protocol):
-    """Gets what the brokers of a cluster have to say."""
+    """Gets the load of a cluster's brokers."""
 
     def run(self, brokers: Sequence[str]) -> Pass:
-        """One pass over these brokers. Raises SinkError when nothing can be followed."""
+        """Runs one pass over these brokers. Raises SinkError if their topics cannot be read."""
         ...
 
     def close(self) -> None:
-        """Lets go of what it follows."""
+        """Closes connections and readers."""
         ...
 
 
 @dataclass(slots=True)
 class _Failures:
-    """How often in a row a broker failed, in how many further passes it is not asked, and why it failed last."""
+    """Failures of a broker: how many in a row, how many further passes skip it, and the last reason."""
 
     count: int = 0
     off: int = 0
@@ -66,7 +66,7 @@ class _Failures:
 
 @dataclass
 class BrokerPoll:
-    """Asks all brokers for their load reports, pass after pass; remembers who fails. `ask` must not repeat calls by itself."""
+    """Requests the load reports of all brokers, pass after pass, and tracks failures. `ask` must not retry by itself."""
 
     ask: Callable[[str], bytes]
     at_once: int
@@ -76,7 +76,7 @@ class BrokerPoll:
     _passes: int = 0
 
     def run(self, brokers: Sequence[str]) -> Pass:
-        """One pass over these brokers."""
+        """Runs one pass over these brokers."""
         self._failures = {broker: failures for broker, failures in self._failures.items() if broker in brokers}
         off = {broker for broker in brokers if self._is_off(broker)}
         asked = sorted((broker for broker in brokers if broker not in off), key=lambda broker: broker in self._failures)
@@ -86,11 +86,11 @@ class BrokerPoll:
         for broker, answer in answers.items():
             self._remember(broker, answer)
         missing = {broker: self._failures[broker].reason for broker in brokers if broker in self._failures}
-        reports = tuple(told for broker in brokers if isinstance(told := answers.get(broker), Report))
+        reports = tuple(report for broker in brokers if isinstance(report := answers.get(broker), Report))
         return Pass(self._passes, self.clock_ms(), reports, tuple(report.broker for report in reports), missing)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: the admin client owns the connections."""
 
     def _is_off(self, broker: str) -> bool:
         failures = self._failures.get(broker)
@@ -100,7 +100,7 @@ class BrokerPoll:
         return True
 
     def _ask(self, broker: str) -> Report | str:
-        """The report, or why there is none."""
+        """The report, or the reason why there is none."""
         try:
             body = msgspec.json.format(self.ask(broker), indent=-1)
         except AdminError as error:
@@ -108,7 +108,7 @@ class BrokerPoll:
                 return f"{broker} runs the extensible load manager, which has no load report; set pulsar.load_manager to extensible"
             return str(error)
         except (ValueError, RecursionError) as error:
-            return f"{broker} answered something that is not JSON ({error}); is it a broker?"
+            return f"{broker} sent an answer that is not JSON ({error}); check that the address is a broker's"
         return Report(broker, self.clock_ms(), body)
 
     def _remember(self, broker: str, answer: Report | str) -> None:
@@ -116,7 +116,7 @@ class BrokerPoll:
             self._failures.pop(broker, None)
             return
         failures = self._failures.setdefault(broker, _Failures())
-        # The first failure may be an accident, so the next pass asks again.
+        # The first failure may be an accident: the next pass asks again.
         failures.off = min(self.most_passes_off, 2**failures.count - 1) if failures.count < 30 else self.most_passes_off
         failures.count += 1
         failures.reason = answer

@@ -1,7 +1,7 @@
-"""Which broker owns which bundle, asked bundle by bundle, for brokers that do not report it themselves.
+"""Finds the owner of each bundle, one call per bundle, for brokers whose reports do not contain their bundles.
 
-Pulsar has one call that lists what a broker owns. It can freeze a modular broker (docs/PULSAR_FAULTS.md), and an address can change its
-load manager between two passes, so nothing here uses it.
+Pulsar has one call that lists a broker's bundles. It can freeze a modular broker (docs/PULSAR_FAULTS.md), and the brokers at an address
+can change their load manager between two passes, so this module does not use it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from strategies.errors import AdminError, NotFound, Unauthorized
 
 @dataclass
 class OwnerPoll:
-    """Looks at all bundles of a cluster in turn; a pass ends after `budget_s`, and the next one goes on from there.
+    """Checks all bundles of a cluster in turn; a pass ends after `budget_s`, and the next one continues there.
 
-    `at_once`: calls at the same time; `clock_ms` stamps reports.
+    `at_once`: number of concurrent calls; `clock_ms`: timestamps of reports.
     """
 
     admin: PulsarAdmin
@@ -34,10 +34,10 @@ class OwnerPoll:
     _turn: Iterator[str] | None = None
     _seen: set[str] = field(default_factory=set)
     _owner: dict[str, str] = field(default_factory=dict)
-    _told: dict[str, bytes] = field(default_factory=dict)
+    _published: dict[str, bytes] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        """All that a broker owns, of each of these where it changed: bundle → `{}`, in order of name. Raises Unauthorized."""
+        """All bundles of each of these brokers where they changed: bundle → `{}`, sorted by name. Raises Unauthorized."""
         if not brokers:
             return ()
         until = self.clock() + self.budget_s
@@ -49,7 +49,7 @@ class OwnerPoll:
         return self._changed(brokers)
 
     def _next(self, until: float) -> list[str]:
-        """The next bundles; none at the end of a turn, or when they cannot be listed, after which a new turn begins."""
+        """The next bundles; empty at the end of a turn, or if they cannot be listed. After that a new turn begins."""
         if self._turn is None:
             self._turn, self._seen = self._bundles(), set()
         bundles: list[str] = []
@@ -95,14 +95,14 @@ class OwnerPoll:
         owned = defaultdict[str, dict[str, object]](dict)
         for bundle, owner in sorted(self._owner.items()):
             owned[owner][bundle] = {}
-        told = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
-        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in told.items() if self._told.get(broker) != body)
-        self._told = told
+        reports = {broker: json.dumps(owned[broker]).encode() for broker in brokers}
+        changed = tuple(Report(broker, self.clock_ms(), body) for broker, body in reports.items() if self._published.get(broker) != body)
+        self._published = reports
         return changed
 
 
 def _of(ask: Callable[[str], Sequence[str]], name: str) -> Sequence[str]:
-    """Nothing of what was deleted a moment ago."""
+    """The names; empty for a tenant or namespace that was deleted meanwhile."""
     try:
         return ask(name)
     except NotFound:

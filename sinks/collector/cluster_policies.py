@@ -1,6 +1,6 @@
-"""The policies snapshot of a cluster, each part as Pulsar's admin API gives it (form: strategies/filters/policies.py).
+"""Snapshot of a cluster's policies, each part as Pulsar's admin API returns it (format: strategies/filters/policies.py).
 
-Topic counts are not in it: a modular broker's load report has them for every bundle.
+Contains no topic counts: a modular broker's load report has them for every bundle.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _FACTS = msgspec.json.Decoder(_Facts)
 
 
 def collect_policies(admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: int) -> dict[str, Any]:
-    """One snapshot; equal policies give equal snapshots. `brokers`: what `reported_facts` or `asked_facts` gave.
+    """One snapshot; equal policies give equal snapshots. `brokers`: from `reported_facts` or `asked_facts`.
 
-    Raises AdminError when a part cannot be had: half a snapshot would unprotect.
+    Raises AdminError if a part cannot be read: an incomplete snapshot would lift protections.
     """
     return {
         "isolation": admin.isolation_policies(),
@@ -41,19 +41,19 @@ def collect_policies(admin: PulsarAdmin, brokers: Mapping[str, Any], at_once: in
 
 
 def reported_facts(reports: Iterable[Report]) -> dict[str, Any]:
-    """What modular brokers' load reports say about them: broker → facts."""
-    return dict(_told(reports))
+    """Facts of each broker from modular load reports: broker → facts."""
+    return dict(_reported(reports))
 
 
 def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dict[str, Any]:
-    """The same, asked of each broker, which extensible ones have to be; without those that do not answer. Raises Unauthorized."""
+    """The same facts, requested from each broker, for extensible ones; without brokers that do not answer. Raises Unauthorized."""
     with ThreadPoolExecutor(at_once, thread_name_prefix="facts") as pool:
         found = zip(brokers, pool.map(lambda broker: _ask(admin, broker), brokers), strict=True)
         return {broker: facts for broker, facts in found if facts is not None}
 
 
 def text_of(snapshot: Mapping[str, Any]) -> str:
-    """The snapshot as it would be published, to see whether it changed. The order of isolation policies counts."""
+    """The snapshot as published, to detect changes. The order of isolation policies matters."""
     return json.dumps(snapshot, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -69,7 +69,7 @@ def _namespaces(admin: PulsarAdmin, tenant: str) -> tuple[str, ...]:
     try:
         return admin.namespaces(tenant)
     except NotFound:
-        return ()  # deleted a moment ago
+        return ()  # deleted meanwhile
 
 
 def _group(admin: PulsarAdmin, namespace: str) -> str | None:
@@ -79,12 +79,12 @@ def _group(admin: PulsarAdmin, namespace: str) -> str | None:
         return None
 
 
-def _told(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _reported(reports: Iterable[Report]) -> Iterator[tuple[str, dict[str, Any]]]:
     for report in sorted(reports, key=lambda report: report.broker):
         try:
             facts = _FACTS.decode(report.body)
         except (ValueError, RecursionError):
-            continue  # the job will say what is wrong with the report
+            continue  # the job rejects the report with a reason
         yield report.broker, _entry(facts)
 
 

@@ -1,4 +1,4 @@
-"""The collector: pass after pass over the brokers of a cluster, and on a slower rhythm its policies, onto the telemetry topic."""
+"""The collector: publishes load reports of a cluster's brokers, and less often its policies, to the telemetry topic."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def wall_clock_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What one step did: the pass, None when the cluster did not even list its brokers; sentences about what went wrong."""
+class StepResult:
+    """Result of one step. `done`: the pass, None if the cluster's brokers could not be listed; `complaints`: what went wrong."""
 
     done: Pass | None
     policies: bool
@@ -31,7 +31,7 @@ class Told:
 
 
 class Collector:
-    """One cluster. Call `step` once per interval."""
+    """Collects from one cluster. Call `step` once per interval."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Collector:
         telemetry: Publisher,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """`poll`: what `load_source.open_poll` opened for `manager`. `clock_ms` stamps records."""
+        """`poll`: from `load_source.open_poll` for `manager`. `clock_ms`: timestamps of records."""
         self._cluster = cluster
         self._settings = settings
         self._manager = manager
@@ -55,27 +55,27 @@ class Collector:
         self._policies = ""
         self._policies_due_ms = 0
 
-    def step(self) -> Told:
-        """One pass, published when it is complete. Raises Unauthorized, SinkError."""
+    def step(self) -> StepResult:
+        """Runs one pass and publishes it when it is complete. Raises Unauthorized, SinkError."""
         try:
             brokers = self._admin.brokers()
         except Unauthorized:
             raise
         except AdminError as error:
-            return Told(None, False, (str(error),))
+            return StepResult(None, False, (str(error),))
         done = self._poll.run(brokers)
         for report in done.reports:
             self._telemetry.publish(self._cluster, encode_report(self._cluster, report))
         for owned in done.owned:
             self._telemetry.publish(self._cluster, encode_owned(self._cluster, owned))
         changed, complaints = self._look_at_policies(brokers, done)
-        # Last, so that the round it closes has seen all the rest.
+        # Last, so that the round it closes has all the other records.
         self._telemetry.publish(self._cluster, encode_sweep(self._cluster, done))
         self._telemetry.flush()
-        return Told(done, changed, complaints)
+        return StepResult(done, changed, complaints)
 
     def _look_at_policies(self, brokers: Sequence[str], done: Pass) -> tuple[bool, tuple[str, ...]]:
-        """Publishes them when they have changed; what could not be read stays as it was published last."""
+        """Publishes the policies if they have changed; after a failed read the published ones stay valid."""
         if done.ts < self._policies_due_ms:
             return False, ()
         self._policies_due_ms = done.ts + self._settings.policies_interval_ms

@@ -1,7 +1,7 @@
-"""One pass over brokers with the extensible load manager: what they published since the last one, and again what still holds.
+"""One pass over brokers with the extensible load manager: reports published since the last pass, and older ones that are still valid.
 
-These brokers publish when their load changes, at the latest after 15 minutes, and read each other's newest word as long as it is not
-withdrawn or older than `loadBalancerBrokerLoadDataTTLInSeconds`. So does a pass: it ends with every broker's newest figures.
+These brokers publish when their load changes, at the latest after 15 minutes. They use each other's newest report until it is withdrawn
+or older than `loadBalancerBrokerLoadDataTTLInSeconds`. A pass does the same: it ends with the newest figures of every broker.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ FIGURES: Kind = "broker-load-data"
 
 
 class Arrivals(Protocol):
-    """Where reports come from: `load_topics.LoadTopics`."""
+    """Source of reports: `load_topics.LoadTopics`."""
 
     def take(self) -> list[Report]:
-        """What arrived since the last call, in order of arrival. Raises SinkError."""
+        """The reports since the last call, in order of arrival. Raises SinkError."""
         ...
 
     def close(self) -> None:
-        """Stops following."""
+        """Closes the readers."""
         ...
 
 
 class Owners(Protocol):
-    """Who owns the bundles of the cluster: `bundle_owners.OwnerPoll`."""
+    """Source of bundle ownership: `bundle_owners.OwnerPoll`."""
 
     def run(self, brokers: Sequence[str]) -> tuple[Report, ...]:
-        """What each of these brokers owns, where it changed. Raises Unauthorized."""
+        """The bundles of each of these brokers, where they changed. Raises Unauthorized."""
         ...
 
 
-def lives(admin: PulsarAdmin) -> Callable[[str], bytes]:
-    """Finds out whether a broker answers; the answer says nothing."""
+def liveness_call(admin: PulsarAdmin) -> Callable[[str], bytes]:
+    """A call that checks whether a broker answers; the content of its answer is not used."""
 
     def ask(broker: str) -> bytes:
         admin.read_metadata(broker)
@@ -49,69 +49,69 @@ def lives(admin: PulsarAdmin) -> Callable[[str], bytes]:
 
 @dataclass
 class ExtensiblePoll:
-    """`living` asks brokers whether they live (`lives`); `keep_ms`: how long a broker's word holds."""
+    """`liveness`: checks whether a broker answers (`liveness_call`); `keep_ms`: how long a broker's report stays valid."""
 
     arrivals: Arrivals
-    living: BrokerPoll
+    liveness: BrokerPoll
     owners: Owners
     keep_ms: int
     clock_ms: Callable[[], int]
     _newest: dict[tuple[Kind, str], Report] = field(default_factory=dict)
-    _said_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
+    _published_ms: dict[tuple[Kind, str], int] = field(default_factory=dict)
 
     def run(self, brokers: Sequence[str]) -> Pass:
-        """One pass over these brokers; what others said is passed on too, it may be their last word. Raises SinkError."""
+        """Runs one pass; also passes on reports of brokers not listed any more: they may be their last. Raises SinkError."""
         arrived = [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        polled = self.living.run(brokers)
+        polled = self.liveness.run(brokers)
         owned = self.owners.run(polled.answered)
         arrived += [self._note(report) for report in self.arrivals.take()]
         self._forget(brokers)
-        again = self._again({(report.kind, report.broker) for report in arrived})
+        repeated = self._still_valid({(report.kind, report.broker) for report in arrived})
         missing = dict(polled.missing) | {
-            broker: why for broker in brokers if broker not in polled.missing and (why := self._lacking(broker))
+            broker: why for broker in brokers if broker not in polled.missing and (why := self._missing_reason(broker))
         }
         answered = tuple(broker for broker in brokers if broker not in missing)
-        return Pass(polled.number, self.clock_ms(), (*arrived, *again), answered, missing, owned)
+        return Pass(polled.number, self.clock_ms(), (*arrived, *repeated), answered, missing, owned)
 
     def close(self) -> None:
-        """Stops following."""
+        """Closes the readers."""
         self.arrivals.close()
 
     def _note(self, report: Report) -> Report:
-        """Keeps it. A broker's next word is later than its last, also within one millisecond."""
+        """Keeps the report. The next report of a broker gets a later timestamp, even within the same millisecond."""
         key = report.kind, report.broker
         last = self._newest.get(key)
         self._newest[key] = report if last is None or report.ts > last.ts else replace(report, ts=last.ts + 1)
-        self._said_ms[key] = report.ts
+        self._published_ms[key] = report.ts
         return self._newest[key]
 
     def _forget(self, brokers: Sequence[str]) -> None:
-        """Those that are gone, and what does not hold any more."""
+        """Drops brokers that left, and reports that are no longer valid."""
         now, alive = self.clock_ms(), set(brokers)
         self._newest = {
             (kind, broker): report
             for (kind, broker), report in self._newest.items()
-            if broker in alive and now - self._said_ms[kind, broker] <= self.keep_ms
+            if broker in alive and now - self._published_ms[kind, broker] <= self.keep_ms
         }
-        self._said_ms = {key: ts for key, ts in self._said_ms.items() if key[1] in alive}
+        self._published_ms = {key: ts for key, ts in self._published_ms.items() if key[1] in alive}
 
-    def _again(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
-        """What was said before and still holds. Rounds see by its content that it is no new sample."""
+    def _still_valid(self, fresh: set[tuple[Kind, str]]) -> list[Report]:
+        """Earlier reports that are still valid. Their equal content marks them as repeated samples in rounds."""
         now = self.clock_ms()
         held = [key for key, report in sorted(self._newest.items()) if key not in fresh and report.body != WITHDRAWN]
         for key in held:
             self._newest[key] = replace(self._newest[key], ts=max(now, self._newest[key].ts + 1))
         return [self._newest[key] for key in held]
 
-    def _lacking(self, broker: str) -> str:
-        """Why a broker that lives has no figures; empty if it has."""
-        newest, said = self._newest.get((FIGURES, broker)), self._said_ms.get((FIGURES, broker))
+    def _missing_reason(self, broker: str) -> str:
+        """Why a live broker has no figures; empty if it has."""
+        newest, published_ms = self._newest.get((FIGURES, broker)), self._published_ms.get((FIGURES, broker))
         if newest is not None and newest.body != WITHDRAWN:
             return ""
-        if said is None:
-            return f"{broker} has not published its load since the collector began; it does so when its load changes, or after 15 minutes"
-        age_s = (self.clock_ms() - said) / 1000
+        if published_ms is None:
+            return f"{broker} has not published its load since the collector started; it does so when its load changes, or after 15 minutes"
+        age_s = (self.clock_ms() - published_ms) / 1000
         if newest is not None:
             return f"{broker} withdrew its figures {age_s:.0f} s ago, as brokers do when a bundle moves; new ones follow"
-        return f"{broker} published its load {age_s:.0f} s ago for the last time, which is too long ago to count; look after it"
+        return f"{broker} last published its load {age_s:.0f} s ago, which is too old to use; check the broker"

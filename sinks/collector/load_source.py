@@ -1,4 +1,4 @@
-"""Which load manager a cluster runs, and what that means for whoever collects: where load is told, and by whom it is asked for."""
+"""Finds a cluster's load manager, and opens the matching source of load: load reports over HTTP, or the load topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from sinks.collector.broker_poll import BrokerPoll, Poll
 from sinks.collector.bundle_owners import OwnerPoll
-from sinks.collector.extensible_poll import ExtensiblePoll, lives
+from sinks.collector.extensible_poll import ExtensiblePoll, liveness_call
 from sinks.collector.load_topics import LoadTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -23,7 +23,7 @@ _SERVERS = 2
 
 
 def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager:
-    """The configured one, or what a broker says. Raises AdminError."""
+    """The configured load manager, or the one in a broker's configuration. Raises AdminError."""
     if settings.load_manager != "auto":
         return settings.load_manager
     name = admin.configuration().get("loadManagerClassName", "").rpartition(".")[2]
@@ -31,15 +31,13 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
         return "extensible"
     if name.startswith("Modular"):
         return "modular"
-    raise Refused(
-        f"{settings.cluster} runs the load manager {name or 'without a name'}, which nobody can collect from; see pulsar.load_manager"
-    )
+    raise Refused(f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not supported; see pulsar.load_manager")
 
 
 def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
-    """Where clients connect: as configured, or the addresses of two brokers, so that one of them may be away.
+    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them may be down.
 
-    Asks the brokers that `pulsar.admin_urls` names, and for the list of brokers only where these do not suffice.
+    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these are not enough.
 
     Raises AdminError, SettingsError.
     """
@@ -49,7 +47,7 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     scheme, key = ("pulsar+ssl", "brokerServicePortTls") if urls[0].scheme == "https" else ("pulsar", "brokerServicePort")
     found: dict[str, None] = {}
     failed: AdminError | None = None
-    for web in _webs(admin, [url.netloc for url in urls]):
+    for web in _web_services(admin, [url.netloc for url in urls]):
         try:
             found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
         except BrokerUnavailable as error:
@@ -61,8 +59,8 @@ def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
     return f"{scheme}://{','.join(found)}"
 
 
-def _webs(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
-    """Web services of brokers: those that are named, then the others of the cluster's list, which is asked for only here."""
+def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
+    """Web services of brokers: the configured ones, then the others of the cluster's list, which is read only when needed."""
     yield from named
     yield from (broker for broker in admin.brokers() if broker not in named)
 
@@ -81,23 +79,23 @@ def open_poll(
     admins: tuple[PulsarAdmin, PulsarAdmin],
     clock_ms: Callable[[], int],
 ) -> Poll:
-    """What gets the load of the brokers. Raises AdminError, SettingsError, SinkError.
+    """The poll for a load manager. Raises AdminError, SettingsError, SinkError.
 
-    `admins`: one for the cluster, one for single brokers, which must not repeat calls (see `hasty`).
+    `admins`: one client for the cluster, one for single brokers, which must not retry (see `single_try`).
     """
     admin, quick = admins
     if manager == "modular":
         return BrokerPoll(FrozenReports(quick).load_report, collector.max_concurrent, collector.most_passes_off, clock_ms)
     arrivals = LoadTopics(service_url_of(admin, settings), settings, clock_ms)
-    living = BrokerPoll(lives(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
+    liveness = BrokerPoll(liveness_call(quick), collector.max_concurrent, collector.most_passes_off, clock_ms)
     owners = OwnerPoll(quick, collector.max_concurrent, collector.broker_deadline_ms / 1000, clock_ms)
-    return ExtensiblePoll(arrivals, living, owners, collector.keep_ms, clock_ms)
+    return ExtensiblePoll(arrivals, liveness, owners, collector.keep_ms, clock_ms)
 
 
-#: Where the deadline of `hasty` comes from, for sentences.
+#: The setting behind the deadline of `single_try`, for messages.
 HASTY_DEADLINE = "collector.broker_deadline_ms"
 
 
-def hasty(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
-    """For questions to single brokers, which have less time and no second try."""
+def single_try(settings: PulsarSettings, collector: CollectorSettings) -> PulsarSettings:
+    """Settings of the admin client for calls to single brokers: a shorter deadline and no retries."""
     return replace(settings, attempts=1, deadline_ms=collector.broker_deadline_ms)

@@ -1,7 +1,7 @@
-"""Follows the two topics on which brokers with the extensible load manager tell each other their load.
+"""Reads the two topics on which brokers with the extensible load manager publish their load.
 
-They are not persistent: who subscribes late has missed what was said. Key = broker, value = JSON, an empty value withdraws what was said
-before (Pulsar 4.2.4, `TableViewLoadDataStoreImpl`).
+The topics are not persistent: a late subscriber has missed earlier messages. Key = broker, value = JSON; an empty value withdraws the
+previous message (Pulsar 4.2.4, `TableViewLoadDataStoreImpl`).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ TOPICS: Mapping[Kind, str] = {
     "broker-load-data": "non-persistent://pulsar/system/loadbalancer-broker-load-data",
     "top-bundles-load-data": "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data",
 }
-_PATIENCE_MS = 500
-#: The broker drops what finds no room here: 1,000 brokers that report twice within a second.
-_ROOM = 10_000
+_QUEUE_WAIT_MS = 500
+#: The broker drops messages beyond this queue: room for 1,000 brokers that report twice within a second.
+_QUEUE = 10_000
 
 
 class LoadTopics:
-    """What arrived, stamped with the collector's clock when it did, until somebody takes it."""
+    """Buffers reports, stamped with the collector's clock on arrival, until `take`."""
 
     def __init__(self, service_url: str, settings: PulsarSettings, clock_ms: Callable[[], int]) -> None:
-        """Follows from now on. Raises SettingsError, SinkError."""
+        """Subscribes at the present end. Raises SettingsError, SinkError."""
         self._where = (f"the load topics of {settings.cluster}", service_url, settings)
         self._clock_ms = clock_ms
         self._arrived: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -58,7 +58,7 @@ class LoadTopics:
             thread.start()
 
     def take(self) -> list[Report]:
-        """What arrived since the last call, in order of arrival. Raises SinkError when the topics cannot be followed any more."""
+        """The reports since the last call, in order of arrival. Raises SinkError if the topics cannot be read any more."""
         found = []
         with suppress(queue.Empty):
             while True:
@@ -68,7 +68,7 @@ class LoadTopics:
         return sorted(found, key=lambda report: report.ts)
 
     def close(self) -> None:
-        """Stops following."""
+        """Closes the readers."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -77,7 +77,7 @@ class LoadTopics:
     def _reader(self, topic: str) -> pulsar.Reader:
         import pulsar
 
-        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_ROOM, reader_name="pulsar-rebalancer")
+        return self._client.create_reader(topic, pulsar.MessageId.latest, receiver_queue_size=_QUEUE, reader_name="pulsar-rebalancer")
 
     def _follow(self, kind: Kind, reader: pulsar.Reader) -> None:
         import pulsar
@@ -86,7 +86,7 @@ class LoadTopics:
             with pulsar_errors(*self._where):
                 while not self._ended.is_set():
                     with suppress(pulsar.Timeout):
-                        self._put(kind, reader.read_next(timeout_millis=_PATIENCE_MS))
+                        self._put(kind, reader.read_next(timeout_millis=_QUEUE_WAIT_MS))
         except SinkError as error:
             self._failed = error
 
@@ -97,7 +97,7 @@ class LoadTopics:
 
 
 def one_line(data: bytes) -> bytes:
-    """A payload as one line of JSON, `null` for an empty one. What is no JSON becomes a string, which the job will reject by name."""
+    """A payload as one line of JSON, `null` if empty. Bytes that are not JSON become a string, which the job rejects."""
     if not data.strip():
         return WITHDRAWN
     try:

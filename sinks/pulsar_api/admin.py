@@ -1,7 +1,7 @@
-"""The admin API of one Pulsar cluster: what executor and collector ask, and the three things an executor does.
+"""The admin API of one Pulsar cluster: the reads of executor and collector, and the executor's unload, transfer and split.
 
-Nothing here loads a bundle, as look-ups would: the owner is what a broker answers to a read of the bundle's topics. The list of all bundles
-that a broker owns is not read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
+No call here loads a bundle, as topic look-ups do: the owner is found by a read of the bundle's topics. The list of all bundles that a
+broker owns is never read: that call can freeze a modular broker (docs/PULSAR_FAULTS.md).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned,
 T = TypeVar("T")
 
 _API = "/admin/v2"
-#: An owner is believed by its own word. Nobody, or no answer, is checked with others.
-_MOST_ASKED = 3
-_SAY_NOBODY = 2
+#: Number of brokers that are asked for an owner, and number of equal answers that prove that there is none.
+_MAX_ASKED = 3
+_AGREEING_ANSWERS = 2
 
 
 class PulsarAdmin:
-    """Every method raises AdminError: BrokerUnavailable (may be tried again), NotOwned, NotFound, Refused, Unauthorized."""
+    """All methods raise AdminError: BrokerUnavailable (may be retried), NotOwned, NotFound, Refused, Unauthorized."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class PulsarAdmin:
         deadline_name: str = "pulsar.deadline_ms",
         known: KnownBrokers | None = None,
     ) -> None:
-        """Connects to nobody yet. Raises SettingsError.
+        """Opens no connection yet. Raises SettingsError.
 
-        `wait`: sleeps between repetitions; True from it ends them. Whoever asks a thousand brokers now and then should not `keep_open`
-        a connection to each. `deadline_name`: the setting that `settings.deadline_ms` comes from.
-        `known`: whom to ask besides `pulsar.admin_urls`; it learns what `brokers` answers.
+        `wait`: sleeps between retries; returns True to stop retrying. `keep_open=False`: for callers that ask many brokers rarely.
+        `deadline_name`: the setting that `settings.deadline_ms` comes from.
+        `known`: brokers to ask besides `pulsar.admin_urls`; updated from the answers of `brokers`.
         """
         self._settings = settings
         self._http = PulsarHttp(
@@ -57,35 +57,35 @@ class PulsarAdmin:
         self._http.close()
 
     def brokers(self) -> tuple[str, ...]:
-        """Ids of the live brokers, in order of name."""
+        """Ids of the live brokers, sorted by name."""
         call = Call("the list of brokers", "GET", _path("brokers", self._settings.cluster), proof=_lists_brokers)
         found = _broker_names(_json(call, self._http.ask(call), list))
         self._http.known.learn(found)
         return found
 
     def leader(self) -> str | None:
-        """The id of the leader; None while there is none."""
-        call = Call("who the leader is", "GET", _path("brokers", "leaderBroker"))
+        """Broker id of the leader; None while there is none."""
+        call = Call("the leader broker", "GET", _path("brokers", "leaderBroker"))
         try:
-            told = _json(call, self._http.ask(call), dict).get("brokerId")
+            broker_id = _json(call, self._http.ask(call), dict).get("brokerId")
         except NotFound:
             return None
-        return told if isinstance(told, str) else None
+        return broker_id if isinstance(broker_id, str) else None
 
     def configuration(self, broker: str | None = None) -> dict[str, str]:
-        """Every setting that is in force at a broker, or at any, by Pulsar's key."""
+        """The runtime configuration of a broker, or of any broker, by Pulsar's keys."""
         call = Call(_of("the configuration", broker), "GET", _path("brokers", "configuration", "runtime"), at=broker)
         return {key: value for key, value in _json(call, self._http.ask(call), dict).items() if isinstance(value, str)}
 
     def version(self, broker: str | None = None) -> str:
-        """Pulsar's version at a broker, or at any."""
+        """The Pulsar version of a broker, or of any broker."""
         call = Call(_of("the version", broker), "GET", _path("brokers", "version"), at=broker)
         return self._http.ask(call).decode("utf-8", errors="replace").strip()[:100]
 
     def read_metadata(self, broker: str) -> None:
-        """Makes a broker read from both of its metadata stores. A healthy one takes milliseconds, a frozen one never ends.
+        """Makes a broker read from both of its metadata stores: milliseconds on a healthy broker, without end on a frozen one.
 
-        The tenant has a new name each time, so that no cache answers, and does not exist; racks are in the store that bundles are in.
+        Asks for a tenant that does not exist, with a new name each time to bypass caches. Racks are in the store that holds bundles.
         """
         tenant = f"rebalancer-look-{uuid4().hex[:12]}"
         with suppress(NotFound):
@@ -94,15 +94,15 @@ class PulsarAdmin:
             self._http.ask(Call("a read of metadata", "GET", _path("bookies", "racks-info"), at=broker))
 
     def owner(self, bundle: str, likely: Iterable[str] = (), brokers: Sequence[str] | None = None) -> str | None:
-        """The broker that owns a bundle, None if no broker does or there is no such bundle. The `likely` ones are asked first.
+        """The broker that owns a bundle; None if no broker does or the bundle does not exist. Asks the `likely` brokers first.
 
         Raises NotOwned while ownership changes, BrokerUnavailable if none of the asked brokers answers.
         """
         alive = self.brokers() if brokers is None else brokers
         first = [broker for broker in dict.fromkeys(likely) if broker in alive]
         failed: dict[str, AdminError] = {}
-        nobody = 0
-        for broker in [*first, *(broker for broker in alive if broker not in first)][:_MOST_ASKED]:
+        without_owner = 0
+        for broker in [*first, *(broker for broker in alive if broker not in first)][:_MAX_ASKED]:
             try:
                 owner = self._owner_by(broker, bundle, alive)
                 if owner is not None:
@@ -114,10 +114,10 @@ class PulsarAdmin:
             except AdminError as error:
                 failed[broker] = error
                 continue
-            nobody += 1
-            if nobody == _SAY_NOBODY:
+            without_owner += 1
+            if without_owner == _AGREEING_ANSWERS:
                 return None
-        if failed and not nobody:
+        if failed and not without_owner:
             raise next(iter(failed.values()))
         return None
 
@@ -126,24 +126,24 @@ class PulsarAdmin:
         call = Call(f"the bundles of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "bundles"))
         bounds = _json(call, self._http.ask(call), dict).get("boundaries")
         if not isinstance(bounds, list) or not all(isinstance(bound, str) for bound in bounds):
-            raise _strange(call)
+            raise _unexpected_answer(call)
         return tuple(f"{low}_{high}" for low, high in pairwise(bounds))
 
     def unload(self, bundle: str, destination: str | None) -> None:
-        """Releases a bundle, to a destination if one is named. Not repeated by itself: look at the owner before you try again."""
+        """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you try again."""
         query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
         path = _path("namespaces", *bundle.split("/"), "unload") + query
         self._http.ask(Call(f"the unload of {bundle}", "PUT", path, repeatable=False, missing=frozenset({412})))
 
     def split(self, bundle: str, algorithm: str | None, boundaries: Sequence[int] | None) -> None:
-        """Divides a bundle where the algorithm, or the boundaries, say. Not repeated by itself."""
+        """Splits a bundle with an algorithm or at boundaries. Not retried here."""
         query = "?unload=false" + ("" if algorithm is None else f"&splitAlgorithmName={quote(algorithm, safe='')}")
         body = None if boundaries is None else json.dumps(list(boundaries)).encode()
         path = _path("namespaces", *bundle.split("/"), "split") + query
         self._http.ask(Call(f"the split of {bundle}", "PUT", path, body=body, repeatable=False))
 
     def isolation_policies(self) -> dict[str, Any]:
-        """Policies by name, in Pulsar's order; none where Pulsar says 404, as it does when there is none."""
+        """Policies by name, in Pulsar's order; empty after 404, Pulsar's answer if there are none."""
         call = Call("the isolation policies", "GET", _path("clusters", self._settings.cluster, "namespaceIsolationPolicies"))
         return self._object_or_nothing(call)
 
@@ -153,7 +153,7 @@ class PulsarAdmin:
         return self._object_or_nothing(call)
 
     def anti_affinity(self, namespace: str) -> str | None:
-        """The anti-affinity group of a namespace; Pulsar answers raw text, empty where there is none."""
+        """The anti-affinity group of a namespace; None if it has none (Pulsar answers with an empty body)."""
         call = Call(f"the anti-affinity group of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "antiAffinity"))
         return self._http.ask(call).decode("utf-8", errors="replace") or None
 
@@ -170,13 +170,13 @@ class PulsarAdmin:
         return self._names(Call(f"the topics of {namespace}", "GET", _path("namespaces", *namespace.split("/"), "topics") + "?mode=ALL"))
 
     def load_report(self, broker: str) -> bytes:
-        """A modular broker's load report, verbatim; an extensible one refuses."""
+        """The load report of a modular broker, verbatim; extensible brokers refuse this call."""
         return self._http.ask(Call(f"the load report of {broker}", "GET", _path("broker-stats", "load-report"), at=broker))
 
     def _owner_by(self, broker: str, bundle: str, alive: Sequence[str]) -> str | None:
-        """As one broker knows it: 200 is itself, 307 another, 204 (no body) none. Neither load manager acquires the bundle."""
+        """The owner by one broker's answer: 200 is itself, 307 another, 204 none. Neither load manager acquires the bundle for it."""
         path = _path("non-persistent", *bundle.split("/"))
-        call = Call(f"who owns {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False)
+        call = Call(f"the owner of {bundle}", "GET", path, at=broker, missing=frozenset({412}), follow=False)
         try:
             return broker if self._http.ask(call).strip() else None
         except Elsewhere as named:
@@ -186,16 +186,14 @@ class PulsarAdmin:
             raise NotOwned(f"{named}, which does not own it (any more): ownership is changing; the next round decides again.") from named
 
     def _confirmed(self, named: str, bundle: str, alive: Sequence[str]) -> str | None:
-        """What the named owner says itself; others hear of a release a moment late. One that does not answer is taken for the owner."""
+        """Asks the named owner itself, because other brokers learn of a release later. Without its answer it counts as the owner."""
         try:
             owner = self._owner_by(named, bundle, alive)
         except BrokerUnavailable:
             return named
         if owner in (None, named):
             return owner
-        raise NotOwned(
-            f"{named} was named as the owner of {bundle} and names {owner}: ownership is changing; the next round decides again."
-        )
+        raise NotOwned(f"{named}, named as the owner of {bundle}, names {owner}: ownership is changing; the next round decides again.")
 
     def _names(self, call: Call) -> tuple[str, ...]:
         return tuple(name for name in _json(call, self._http.ask(call), list) if isinstance(name, str))
@@ -232,11 +230,13 @@ def _json(call: Call, body: bytes, kind: type[T]) -> T:
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise _strange(call) from error
+        raise _unexpected_answer(call) from error
     if not isinstance(tree, kind):
-        raise _strange(call)
+        raise _unexpected_answer(call)
     return tree
 
 
-def _strange(call: Call) -> Refused:
-    return Refused(f"The answer to {call.what} is not what Pulsar's admin API gives; is pulsar.admin_urls the web service of a broker?")
+def _unexpected_answer(call: Call) -> Refused:
+    return Refused(
+        f"The answer to {call.what} is not one of Pulsar's admin API; check that pulsar.admin_urls is the web service of a broker."
+    )

@@ -1,4 +1,4 @@
-"""What each status of Pulsar's admin API means, for all calls in one place (statuses as observed on Pulsar 4.2.4)."""
+"""Converts statuses of Pulsar's admin API to errors, for all calls (statuses as observed on Pulsar 4.2.4)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned,
 
 _LONGEST_REASON = 300
 _AGAIN_LATER = frozenset({425, 429, 503})
-#: Something between us and the broker, or the broker itself, gave up waiting for work that may have been done.
+#: A proxy or the broker stopped waiting for work that may have been done.
 _GAVE_UP = frozenset({408, 502, 504})
 _BEING_UNLOADED = re.compile(r"\bNamespace bundle \S+ is being unloaded\b")
 
 
 class Unanswered(BrokerUnavailable):
-    """The call was sent, and nobody knows whether it was carried out: look before you repeat it."""
+    """The call was sent and may or may not have been executed: check before you repeat it."""
 
 
 class Elsewhere(NotOwned):
-    """A call with `follow=False` was redirected. `netloc`: host:port of the web service that the broker names, one of the cluster's."""
+    """A redirect of a call with `follow=False`. `netloc`: host:port of the web service in the redirect, a broker of the cluster."""
 
     def __init__(self, text: str, netloc: str) -> None:
         super().__init__(text)
@@ -30,12 +30,12 @@ class Elsewhere(NotOwned):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `path` is encoded and begins below the host; `what` names it in sentences: "the list of brokers".
+    """One call. `path` is encoded, without scheme and host; `what` names the call in messages, for example "the list of brokers".
 
-    `at`: the broker to ask, None = whichever configured one answers. `repeatable`: asking twice does no harm.
-    `missing`: further statuses by which Pulsar says that the subject does not exist.
-    `follow`: go where a redirect leads; False raises Elsewhere.
-    `proof`: whether a body shows that a broker of the cluster sent it; asked of addresses that only a file of an earlier process names.
+    `at`: the broker to ask; None = any configured one. `repeatable`: repeating the call does no harm.
+    `missing`: further statuses with which Pulsar reports that the subject does not exist.
+    `follow`: follow redirects; False raises Elsewhere.
+    `proof`: whether a body proves that a broker of the cluster sent it; checked for addresses known only from a file.
     """
 
     what: str
@@ -50,13 +50,13 @@ class Call:
 
 
 def check_status(call: Call, host: str, status: int, body: bytes) -> None:
-    """Nothing for a success; raises the AdminError of the status for everything else."""
+    """Returns for a success; raises the AdminError of any other status."""
     if not 200 <= status < 300:
         raise _error(call, host, status, reason_of(body))
 
 
 def reason_of(body: bytes) -> str:
-    """The line of Pulsar's answer that says what was wrong, printable and short."""
+    """The line of Pulsar's answer that gives the reason, printable and short."""
     text = body.decode("utf-8", errors="replace").strip()
     try:
         tree = json.loads(text)
@@ -64,8 +64,8 @@ def reason_of(body: bytes) -> str:
     except (ValueError, RecursionError):
         pass
     if text.startswith("<"):
-        return ""  # a web server's page for people
-    # Of what nobody foresaw Pulsar gives the whole stack trace; its first line names the exception and what it says.
+        return ""  # an HTML page
+    # For unexpected errors Pulsar sends the whole stack trace; its first line has the exception and its message.
     line = (text.partition("Stacktrace:")[2].strip() or text.strip()).partition("\n")[0].rstrip()
     return "".join(c if c.isprintable() else " " for c in line)[:_LONGEST_REASON]
 
@@ -74,17 +74,17 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
     said = f"{host} answered {status} to {call.what}" + (f" ({reason})" if reason else "")
     if status == 401:
         return Unauthorized(
-            f"{said}: Pulsar says so for a missing, broken or expired token, and for one without super-user rights; check the token in "
-            "pulsar.token_file, and that its role is one of the brokers' superUserRoles."
+            f"{said}: the token is missing, invalid or expired, or its role is not a super user; check the token in "
+            "pulsar.token_file, and that its role is in the brokers' superUserRoles."
         )
     if status == 403:
-        return Unauthorized(f"{said}: the token's role may not do this; give it super-user rights (superUserRoles of the brokers).")
+        return Unauthorized(f"{said}: the token's role lacks the permission; make it a super user (superUserRoles of the brokers).")
     if status == 404 or status in call.missing:
-        return NotFound(f"{said}: there is no such thing (any more); look at its name, or wait for the next round to decide anew.")
+        return NotFound(f"{said}: it does not exist (any more); check the name, or wait for the decision of the next round.")
     if status in _AGAIN_LATER:
-        return BrokerUnavailable(f"{said}: it is busy or starting; try again in a while.")
+        return BrokerUnavailable(f"{said}: the broker is busy or starting; try again later.")
     if status in _GAVE_UP:
-        return Unanswered(f"{said}: it took too long; look at what came of it before you try again.")
+        return Unanswered(f"{said}: the call timed out; check its effect before you try again.")
     if _BEING_UNLOADED.search(reason):
         return NotOwned(f"{said}: ownership is changing; the next round decides again.")
     return _refused(said, status)
@@ -92,9 +92,7 @@ def _error(call: Call, host: str, status: int, reason: str) -> AdminError:
 
 def _refused(said: str, status: int) -> Refused:
     if status == 409:
-        return Refused(f"{said}: what the call names is not available at the moment; check that the destination is alive.")
+        return Refused(f"{said}: the subject of the call is not available; check that the destination is alive.")
     if 300 <= status < 400:
-        return Refused(
-            f"{said}, which leads nowhere; is there a proxy before the brokers? Name the brokers themselves in pulsar.admin_urls."
-        )
-    return Refused(f"{said}; the broker's log says more.")
+        return Refused(f"{said}, a redirect without usable address; if there is a proxy, name the brokers themselves in pulsar.admin_urls.")
+    return Refused(f"{said}; see the broker's log.")

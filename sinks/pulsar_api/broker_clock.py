@@ -1,4 +1,4 @@
-"""What time it is at a broker, by the Date header of its answer; no token is shown for that."""
+"""Reads a broker's clock from the Date header of an answer; sends no token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LARGEST = 2**20
 
 
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
-    """Seconds since the epoch, by the broker's clock; None when it does not tell. Raises SettingsError."""
+    """The broker's time in seconds since the epoch; None without a Date header. Raises SettingsError."""
     import httpcore
     import httpx
 
@@ -22,7 +22,7 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
     try:
         with open_pool(tls_context(settings), 0, settings.connect_timeout_ms / 1000) as pool:
             asked = exchange(pool, "GET", f"{url}/status.html", headers={}, body=None, until=until, most=_LARGEST)
-        told = asked.headers.get("date")
-        return None if told is None else int(parsedate_to_datetime(told).timestamp())
+        date = asked.headers.get("date")
+        return None if date is None else int(parsedate_to_datetime(date).timestamp())
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpx.InvalidURL, TooLarge, ValueError):
         return None

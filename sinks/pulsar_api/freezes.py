@@ -1,7 +1,7 @@
-"""Recognises frozen brokers: they answer what needs no metadata, stay in the list of brokers, and never finish a read of metadata.
+"""Detects frozen brokers: they answer calls that need no metadata, are in the list of brokers, and never finish a read of metadata.
 
-That is how a modular broker is left by Pulsar's own fault (docs/PULSAR_FAULTS.md) until it is restarted. One slow answer is no proof: a
-broker counts as stuck when two looks in a row time out while it answers other calls at once, as frozen when another one reads meanwhile.
+A fault of Pulsar leaves a modular broker in this state until it is restarted (docs/PULSAR_FAULTS.md). One slow answer is no proof: a
+broker is stuck if two probes in a row time out while it answers other calls at once, and frozen if another broker can read meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sinks.pulsar_api.answers import Unanswered
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Unauthorized
 
-#: reads: metadata comes; stuck: the broker answers, metadata does not come; silent: no answer, or a slow one.
+#: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent: no answer, or a slow one.
 Sign = Literal["reads", "stuck", "silent"]
 
 _RESTART = (
@@ -28,7 +28,7 @@ _RESTART = (
     "fault in docs/PULSAR_FAULTS.md"
 )
 PATIENCE_MS = 30_000
-#: A broker that takes longer for its version is starved, which delays reads as well.
+#: A broker that takes longer than this for its version is overloaded, which delays reads of metadata too.
 _QUICK_S = 3.0
 _LONG_S = 60.0
 _AT_ONCE = 16
@@ -37,7 +37,7 @@ _EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """Brokers that do not read metadata; `others_read`: another broker does, so that it is not the metadata store."""
+    """Brokers that cannot read metadata. `others_read`: another broker can, so the metadata store is not the cause."""
 
     brokers: tuple[str, ...] = ()
     others_read: bool = True
@@ -50,28 +50,29 @@ class Stuck:
 
     @property
     def what(self) -> str:
-        """Which brokers, and what is wrong with them."""
+        """The stuck brokers and the fault."""
         names = ", ".join(self.brokers)
         if self.others_read:
-            return f"{names} {'is' if len(self.brokers) == 1 else 'are'} frozen: listed, answering, but no read of metadata ends there"
-        return f"no read of metadata ends at any broker ({names}): the metadata store does not answer, or all brokers are frozen"
+            verb = "is" if len(self.brokers) == 1 else "are"
+            return f"{names} {verb} frozen: listed and answering, but reads of metadata never finish"
+        return f"reads of metadata finish on no broker ({names}): the metadata store does not answer, or all brokers are frozen"
 
     @property
     def remedy(self) -> str:
-        """What to do."""
-        return _RESTART if self.others_read else "look at the metadata store, then restart the brokers one by one"
+        """The next step for the operator."""
+        return _RESTART if self.others_read else "check the metadata store, then restart the brokers one by one"
 
 
 NONE = Stuck()
 
 
 def probing(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> PulsarSettings:
-    """Settings for the admin client that looks: one try, with a time of its own."""
+    """Settings of the admin client for probes: one attempt, with its own deadline."""
     return replace(settings, attempts=1, deadline_ms=patience_ms)
 
 
 def look(admin: PulsarAdmin, broker: str) -> Sign:
-    """One look. Raises Unauthorized."""
+    """Probes one broker once. Raises Unauthorized."""
     try:
         admin.read_metadata(broker)
     except Unauthorized:
@@ -86,7 +87,7 @@ def look(admin: PulsarAdmin, broker: str) -> Sign:
 
 
 def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[str], before: Collection[str] = ()) -> Stuck:
-    """Which of the suspects are stuck now; `brokers`: all live ones. Who was stuck `before` is, until it reads. Raises Unauthorized."""
+    """The suspects that are stuck now. `brokers`: all live ones; `before`: stuck until a read succeeds. Raises Unauthorized."""
     first = _looks(admin, [broker for broker in brokers if broker in suspects])
     doubtful = [broker for broker, sign in first.items() if sign == "stuck" or (sign == "silent" and broker in before)]
     if not doubtful:
@@ -98,26 +99,26 @@ def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[
 
 
 def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Stuck:
-    """All brokers of a cluster, looked at once. Raises AdminError, SettingsError."""
+    """Probes all brokers of a cluster once. Raises AdminError, SettingsError."""
     with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
         brokers = admin.brokers()
         return find_stuck(admin, brokers, brokers)
 
 
 class FrozenReports:
-    """Load reports. A broker that seems frozen is not asked: each call would hold one of its web threads for good, until none is left.
+    """Load reports. Skips a broker that seems frozen: each call would block one of its web threads for good, until none is left.
 
-    It is called frozen when all looks of a minute found it stuck; a pass waits for one look only.
+    Reports a broker as frozen after all probes of a minute found it stuck; a pass waits for one probe only.
     """
 
     def __init__(self, admin: PulsarAdmin, clock: Callable[[], float] = time.monotonic) -> None:
-        """`admin`: for questions to single brokers, without repetition."""
+        """`admin`: for calls to single brokers, without retries."""
         self._admin, self._clock = admin, clock
         self._stuck_since: dict[str, float] = {}
         self._frozen: set[str] = set()
 
     def load_report(self, broker: str) -> bytes:
-        """As `PulsarAdmin.load_report`; BrokerUnavailable says so when the broker is frozen. Threads may share it, not for one broker."""
+        """As `PulsarAdmin.load_report`; BrokerUnavailable names frozen brokers. Thread-safe, except for calls about the same broker."""
         if broker in self._stuck_since:
             self._look_again(broker)
         try:
@@ -137,14 +138,14 @@ class FrozenReports:
         if broker in self._frozen or (seconds >= _LONG_S and self._others_read(broker)):
             self._frozen.add(broker)
             raise BrokerUnavailable(str(Stuck((broker,))))
-        raise BrokerUnavailable(f"{broker} answers, but finishes no read of metadata for {seconds:.0f} s; wait, or look after it")
+        raise BrokerUnavailable(f"{broker} answers, but has finished no read of metadata for {seconds:.0f} s; wait, or check the broker")
 
     def _others_read(self, broker: str) -> bool:
         return any(look(self._admin, other) == "reads" for other in self._admin.brokers() if other != broker)
 
 
 class FreezeWatch:
-    """What is stuck, looked up again every now and then. Threads may share it; they wait for the one that looks."""
+    """The stuck brokers of a cluster, probed again every `every_s` seconds. Thread-safe; callers wait for a running probe."""
 
     def __init__(self, admin: PulsarAdmin, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         """`admin`: with settings as from `probing`."""
@@ -153,7 +154,7 @@ class FreezeWatch:
         self._stuck, self._due = NONE, clock()
 
     def stuck(self, brokers: Sequence[str]) -> Stuck:
-        """Of these live brokers. Raises Unauthorized."""
+        """The stuck ones of these live brokers. Raises Unauthorized."""
         with self._lock:
             if self._clock() >= self._due:
                 self._stuck = find_stuck(self._admin, brokers, brokers, self._stuck.brokers)

@@ -1,7 +1,7 @@
-"""Asks brokers over HTTP: follows redirects by hand, keeps deadlines, repeats what may be repeated, guards the token.
+"""HTTP client for brokers: follows redirects itself, enforces deadlines, retries repeatable calls, protects the token.
 
-An HTTP client that follows a redirect to another host drops the Authorization header, and the redirected unload then answers 401. Here
-the method, the body and the token go along, but only to brokers that the cluster itself lists, and never from https to http.
+HTTP clients that follow a redirect to another host drop the Authorization header, and the redirected unload then gets 401. Here method,
+body and token are sent again, but only to brokers that the cluster itself lists, and never from https to http.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _MOST_HOPS = 6
 _LARGEST_ANSWER = 256 * 2**20
 _LONGEST_PAUSE_S = 30.0
 
-#: Sleeps so long; True when the program is to end, so that nothing more is tried.
+#: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
 Wait = Callable[[float], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """When a call began and until when an exchange may take, of `time.monotonic()`."""
+    """Start of a call and deadline of an exchange, of `time.monotonic()`."""
 
     began: float
     until: float
 
 
 class PulsarHttp:
-    """Threads may share it. `list_brokers` asks the cluster who belongs to it."""
+    """Thread-safe. `list_brokers`: asks the cluster for its brokers, to check redirects."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class PulsarHttp:
         deadline_name: str = "pulsar.deadline_ms",
         known: KnownBrokers | None = None,
     ) -> None:
-        """Connects to nobody yet. Without `keep_open` every connection serves one call. Raises SettingsError.
+        """Opens no connection yet. Without `keep_open` every connection serves one call. Raises SettingsError.
 
-        `deadline_name`: the setting that `settings.deadline_ms` comes from. `known`: whom to ask besides `pulsar.admin_urls`.
+        `deadline_name`: the setting that `settings.deadline_ms` comes from. `known`: brokers to ask besides `pulsar.admin_urls`.
         """
         self._deadline_name = deadline_name
         self._kept = 8 if keep_open else 0
@@ -77,18 +77,18 @@ class PulsarHttp:
         token_header(settings)
 
     def ask(self, call: Call) -> bytes:
-        """The body of a successful answer. Raises AdminError; SettingsError when the token's file has become unreadable."""
+        """Returns the body of a successful answer. Raises AdminError; SettingsError if the token's file has become unreadable."""
         bases = self.known.bases() if call.at is None else (base_of(call.at, self._urls, self._settings),)
         began = time.monotonic()
         deadline = min(began + self._settings.deadline_ms / 1000, getattr(self._refreshing, "until", float("inf")))
         failed: list[BrokerUnavailable] = []
         for attempt in count(1):
             base = bases[(attempt - 1) % len(bases)]
-            # Who accepts a call and does not answer leaves time for the next one.
+            # A broker that accepts the call and does not answer leaves time for the next one.
             share = 2 if call.repeatable and attempt < len(bases) else 1
             now = time.monotonic()
             try:
-                body = self._proved(call, base, _Window(began, now + (deadline - now) / share))
+                body = self._verified_exchange(call, base, _Window(began, now + (deadline - now) / share))
                 if call.at is None:
                     self.known.helped(base, failed[0] if failed else None)
                 return body
@@ -98,14 +98,14 @@ class PulsarHttp:
                 failed.append(error)
                 may = call.repeatable or isinstance(error, _NeverSent)
                 if not may or attempt >= max(self._settings.attempts, len(bases)):
-                    raise self._in_vain(failed, bases) from error
+                    raise self._all_failed(failed, bases) from error
                 rounds, place = divmod(attempt, len(bases))
                 if place == 0 and not self._pause(rounds, deadline):
-                    raise self._in_vain(failed, bases) from error
+                    raise self._all_failed(failed, bases) from error
         raise AssertionError("count() has no end")
 
-    def _in_vain(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
-        """The last failure; where listed brokers were asked too, a refused token, or else the first failure with their number."""
+    def _all_failed(self, failed: Sequence[BrokerUnavailable], bases: Sequence[AdminUrl]) -> AdminError:
+        """The error after all addresses failed: the last one, or a refused token, or the first one with the number of other brokers."""
         first, last = failed[0], failed[-1]
         for error in failed:
             if isinstance(error.__cause__, Unauthorized):
@@ -113,10 +113,10 @@ class PulsarHttp:
         fallbacks = sum(self.known.is_fallback(base) for base in bases)
         if not fallbacks or len(bases) == 1:
             return last
-        return type(last)(f"{first} The cluster listed {fallbacks} more brokers before, and none of them answers either.")
+        return type(last)(f"{first} None of {fallbacks} more brokers of the cluster answers either.")
 
     def broker_at(self, netloc: str, brokers: Sequence[str]) -> str | None:
-        """The broker whose web service is at host:port, if it is one of these."""
+        """The broker among these whose web service is at `netloc` (host:port)."""
         return next((broker for broker in brokers if base_of(broker, self._urls, self._settings).netloc == netloc), None)
 
     def close(self) -> None:
@@ -127,12 +127,12 @@ class PulsarHttp:
             self._pools.clear()
 
     def _pause(self, rounds: int, deadline: float) -> bool:
-        """Whether there is time, and a wish, to try again."""
+        """Sleeps before a retry. Returns False if the deadline or a stop ends the retries."""
         seconds = min(_LONGEST_PAUSE_S, self._settings.backoff_ms / 1000 * 2.0 ** (rounds - 1))
         return time.monotonic() + seconds < deadline and not self._wait(seconds)
 
-    def _proved(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
-        """As `_exchange`; an address that only a file names has to answer as a broker of the cluster does, or it counts as away."""
+    def _verified_exchange(self, call: Call, base: AdminUrl, window: _Window) -> bytes:
+        """As `_exchange`, but an address known only from a file must prove that it is a broker of the cluster."""
         if call.at is not None or not self.known.is_doubtful(base):
             return self._exchange(call, base, window)
         try:
@@ -158,12 +158,12 @@ class PulsarHttp:
             if not call.follow:
                 raise Elsewhere(f"{asked} names {_host(url)} in answer to {call.what}", _host(url))
         raise NotOwned(
-            f"{call.what} was passed on {_MOST_HOPS} times, last to {_host(url)}: no broker feels responsible, ownership is changing; "
-            "the next round decides anew."
+            f"{call.what} was redirected {_MOST_HOPS} times, last to {_host(url)}: no broker claims the bundle (ownership is changing); "
+            "the next round decides again."
         )
 
     def _send(self, call: Call, url: str, window: _Window) -> Answer:
-        """One answer; foreign exceptions become ours."""
+        """Sends one request and converts foreign exceptions to ours."""
         import httpcore
         import httpx
 
@@ -176,7 +176,9 @@ class PulsarHttp:
             pool = self._pool(url)
             return exchange(pool, call.method, url, headers=headers, body=call.body, until=window.until, most=_LARGEST_ANSWER)
         except TooLarge as error:
-            raise Refused(f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; that is no broker.") from error
+            raise Refused(
+                f"{_host(url)} answered {call.what} with more than {_LARGEST_ANSWER} bytes; the address is not a broker's."
+            ) from error
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             raise _NeverSent(self._no_connection(call, url, error)) from error
         except httpcore.TimeoutException as error:
@@ -186,7 +188,7 @@ class PulsarHttp:
             if obstacle:
                 raise Unanswered(f"{_host(url)} {obstacle}: {call.what} was not answered.") from error
             raise Unanswered(
-                f"{_host(url)} broke off in the middle of {call.what} ({_cause(error)}); look after the broker, its log says more."
+                f"{_host(url)} closed the connection during {call.what} ({_cause(error)}); check the broker and its log."
             ) from error
 
     def _no_connection(self, call: Call, url: str, error: Exception) -> str:
@@ -205,17 +207,17 @@ class PulsarHttp:
         )
 
     def _tls_at_plain_port(self, url: str, window: _Window) -> str:
-        """Asked after an answer that was no HTTP."""
+        """Checks a plain port for TLS, after an answer that was not HTTP."""
         host, _, port = _host(url).rpartition(":")
-        patience_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
-        if urlsplit(url).scheme != "http" or not port.isdecimal() or patience_s <= 0:
+        timeout_s = min(self._settings.connect_timeout_ms / 1000, window.until - time.monotonic())
+        if urlsplit(url).scheme != "http" or not port.isdecimal() or timeout_s <= 0:
             return ""
-        if not speaks_tls(host.strip("[]"), int(port), patience_s):
+        if not speaks_tls(host.strip("[]"), int(port), timeout_s):
             return ""
         return "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port without TLS (webServicePort)"
 
     def _pool(self, url: str) -> httpcore.ConnectionPool:
-        """One per broker: looking for a free connection among those of a thousand brokers would take longer than the call."""
+        """One pool per broker: finding a free connection in a shared pool of a thousand brokers takes longer than the call."""
         host = _host(url)
         with self._opening:
             if host not in self._pools:
@@ -224,30 +226,32 @@ class PulsarHttp:
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
         seconds = window.until - window.began
-        return Unanswered(f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; look after it, or raise {self._deadline_name}.")
+        return Unanswered(
+            f"{_host(url)} did not answer {call.what} within {seconds:.3g} s; check the broker, or raise {self._deadline_name}."
+        )
 
     def _redirected(self, call: Call, url: str, location: str, deadline: float) -> str:
-        """The next address, if it may be trusted with the token."""
+        """The address of a redirect, if the token may be sent there."""
         try:
             target = urljoin(url, location)
             parts = urlsplit(target)
             netloc = parts.netloc.rpartition("@")[2] if parts.port else f"{parts.hostname}:{443 if parts.scheme == 'https' else 80}"
         except ValueError:
-            self._distrust(call, url, "an address that is none")
+            self._refuse_redirect(call, url, "an invalid address")
         if "@" in parts.netloc or parts.scheme != self._urls[0].scheme or not is_broker(netloc):
-            self._distrust(call, url, f"{parts.scheme}://{netloc}")
+            self._refuse_redirect(call, url, f"{parts.scheme}://{netloc}")
         if not self._is_known(netloc, deadline):
-            self._distrust(call, url, netloc)
+            self._refuse_redirect(call, url, netloc)
         return target
 
-    def _distrust(self, call: Call, url: str, where: str) -> NoReturn:
+    def _refuse_redirect(self, call: Call, url: str, where: str) -> NoReturn:
         raise Refused(
-            f"{_host(url)} sends {call.what} on to {where}, which is no broker that the cluster lists: not followed, and the token was not "
-            "shown; name the address in pulsar.admin_urls if it is one of yours."
+            f"{_host(url)} redirects {call.what} to {where}, which is no broker in the cluster's list: not followed, and the token was not "
+            "sent; add the address to pulsar.admin_urls if it is one of yours."
         )
 
     def _is_known(self, netloc: str, deadline: float) -> bool:
-        """Asks the cluster once more, within the deadline of the call, before it says no: the broker may have joined a moment ago."""
+        """Whether the address is a broker of the cluster; lists the brokers again, within the call's deadline: it may have just joined."""
         if netloc in self._known:
             return True
         if self._refreshes():
@@ -261,49 +265,49 @@ class PulsarHttp:
         return netloc in self._known
 
     def _refreshes(self) -> bool:
-        """Whether this thread asks who is known, because of another call's redirect."""
+        """Whether this thread is listing the brokers to check another call's redirect."""
         return hasattr(self._refreshing, "until")
 
     def _without_token(self, body: bytes) -> bytes:
-        """Something between us and the broker may repeat what it was sent."""
+        """Removes the token from a body: a proxy may repeat what it received."""
         header = token_header(self._settings).get("Authorization", "")
         token = header.removeprefix("Bearer ").encode()
         return body.replace(token, b"(token)") if token else body
 
 
 class _NeverSent(BrokerUnavailable):
-    """No connection came about, so nothing can have been done."""
+    """No connection was made, so the call was not executed."""
 
 
 class _NoBroker(_NeverSent):
-    """Something else answers at this address."""
+    """Another service answers at this address."""
 
 
 def token_header(settings: PulsarSettings) -> Mapping[str, str]:
-    """The header that shows the token; none without one. Raises SettingsError."""
+    """The Authorization header with the token; empty without one. Raises SettingsError."""
     if not settings.token_file:
         return {}
     token = read_secret(settings.token_file, "pulsar.token_file").reveal()
     if not all(33 <= byte <= 126 for byte in token):
         raise SettingsError(
-            [f"pulsar.token_file: {settings.token_file} holds more than one word, or not plain ASCII; put nothing but the token into it"]
+            [f"pulsar.token_file: {settings.token_file} contains more than one word, or other than ASCII; put only the token into it"]
         )
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 
 def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.SSLContext:
-    """Whom we trust, and our own certificate. Raises SettingsError.
+    """The trusted authorities and our own certificate. Raises SettingsError.
 
-    `secure`: whether a connection by TLS is to come; None = as `pulsar.admin_urls` say.
+    `secure`: whether the connection uses TLS; None = as `pulsar.admin_urls` say.
     """
     wanted = "https:" in settings.admin_urls if secure is None else secure
     if not (settings.tls_ca_file or settings.tls_cert_file or wanted):
-        # It trusts nobody. Loading the authorities of a machine takes longer than a call.
+        # A plain connection: trusts no certificate, because loading the system's authorities takes longer than a call.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
     except (OSError, ValueError) as error:
-        raise SettingsError([f"pulsar.tls_ca_file: {settings.tls_ca_file} holds no certificates ({_cause(error)})"]) from error
+        raise SettingsError([f"pulsar.tls_ca_file: {settings.tls_ca_file} contains no certificates ({_cause(error)})"]) from error
     if settings.tls_cert_file:
         try:
             context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file or None, password=_no_password)
@@ -315,7 +319,7 @@ def tls_context(settings: PulsarSettings, *, secure: bool | None = None) -> ssl.
 
 
 def _no_password() -> str:
-    """A key that asks for a password would stop the program to ask for one."""
+    """Refuses an encrypted key; otherwise OpenSSL would prompt for its password."""
     raise ValueError("the key is encrypted")
 
 

@@ -1,8 +1,8 @@
-"""One HTTP exchange that ends by a moment, whatever the server does.
+"""One HTTP exchange with a deadline, whatever the server does.
 
-A timeout of httpcore limits one read or one write, so a server that sends one byte at a time can hold a client for as long as it likes.
-Here the values that httpcore hands to the network are moments (of `time.monotonic()`). Every operation gets what is left until then: the
-look-up of the name, the connection, the TLS handshake, each write, and each read of status line, header and body.
+A timeout of httpcore limits a single read or write, so a server that sends one byte at a time can hold a client without limit. Here the
+timeouts that httpcore passes to the network are deadlines (of `time.monotonic()`). Every operation gets the remaining time: the DNS
+look-up, the connection, the TLS handshake, each write, and each read of status line, header and body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LookUp = Callable[[str, int], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`headers`: by their names in lower case; of several with one name the last."""
+    """`headers`: by lower-case name; of repeated headers the last."""
 
     status: int
     headers: Mapping[str, str]
@@ -36,7 +36,7 @@ class TooLarge(Exception):
 
 
 def open_pool(tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp | None = None) -> httpcore.ConnectionPool:
-    """`kept`: idle connections that stay open; `connect_s`: limit of the TCP connection, and again of the TLS handshake."""
+    """`kept`: number of idle connections kept open; `connect_s`: limit of the TCP connection, and again of the TLS handshake."""
     import httpcore
 
     backend = cast("httpcore.NetworkBackend", _Backend(connect_s, look_up or _look_up))
@@ -46,7 +46,7 @@ def open_pool(tls: ssl.SSLContext, kept: int, connect_s: float, look_up: LookUp 
 def exchange(
     pool: httpcore.ConnectionPool, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, until: float, most: int
 ) -> Answer:
-    """One request and its answer, redirects not followed. `until`: of `time.monotonic()`; `most`: bytes of the answer's body.
+    """One request and its answer; redirects are not followed. `until`: deadline of `time.monotonic()`; `most`: largest body in bytes.
 
     Raises httpx.InvalidURL, TooLarge, and httpcore's exceptions: ConnectError and ConnectTimeout before anything was sent.
     """
@@ -69,7 +69,7 @@ def exchange(
 
 
 class _Backend:
-    """What httpcore connects with; its timeouts are moments."""
+    """The network backend of httpcore; its timeouts are deadlines."""
 
     def __init__(self, connect_s: float, look_up: LookUp) -> None:
         self._connect_s = connect_s
@@ -80,12 +80,12 @@ class _Backend:
     ) -> _Stream:
         import httpcore
 
-        until = min(_moment(timeout), time.monotonic() + self._connect_s)
+        until = min(_deadline(timeout), time.monotonic() + self._connect_s)
         addresses = self._names.addresses(host, port, until)
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
         for number, address in enumerate(addresses):
-            # An address that does not answer leaves time for those after it.
-            share = _left(until, _no_connection) / (len(addresses) - number)
+            # An address that does not answer leaves time for the next ones.
+            share = _remaining(until, _no_connection) / (len(addresses) - number)
             try:
                 return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, socket_options=socket_options), self._connect_s)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -94,7 +94,7 @@ class _Backend:
 
 
 class _Stream:
-    """A connection; its timeouts are moments."""
+    """A connection; its timeouts are deadlines."""
 
     def __init__(self, inner: httpcore.NetworkStream, connect_s: float) -> None:
         self._inner = inner
@@ -103,17 +103,17 @@ class _Stream:
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         import httpcore
 
-        return self._inner.read(max_bytes, _left(_moment(timeout), lambda: httpcore.ReadTimeout("the time is up")))
+        return self._inner.read(max_bytes, _remaining(_deadline(timeout), lambda: httpcore.ReadTimeout("the time is up")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Piece by piece: the inner one would give every piece the whole time."""
+        """Writes in pieces: the inner stream would give each piece the whole time."""
         import httpcore
 
         sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
         while rest:
-            left = _left(_moment(timeout), lambda: httpcore.WriteTimeout("the time is up"))
+            remaining = _remaining(_deadline(timeout), lambda: httpcore.WriteTimeout("the time is up"))
             try:
-                sock.settimeout(left)
+                sock.settimeout(remaining)
                 rest = rest[sock.send(rest) :]
             except TimeoutError as error:
                 raise httpcore.WriteTimeout(str(error)) from error
@@ -123,9 +123,9 @@ class _Stream:
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
         import httpcore
 
-        until = min(_moment(timeout), time.monotonic() + self._connect_s)
+        until = min(_deadline(timeout), time.monotonic() + self._connect_s)
         try:
-            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(until, _no_connection)), self._connect_s)
+            return _Stream(self._inner.start_tls(ssl_context, server_hostname, _remaining(until, _no_connection)), self._connect_s)
         except httpcore.ConnectError as error:
             if isinstance(error.__cause__, ConnectionError):
                 raise httpcore.ConnectError(str(error)) from ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
@@ -139,7 +139,7 @@ class _Stream:
 
 
 class _Names:
-    """Addresses of hosts. The system's look-up knows no deadline, so a thread waits for it: one per name, which ends with the look-up."""
+    """Resolves host names. The system's look-up has no timeout, so it runs in a thread of its own, one per name."""
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
@@ -147,13 +147,13 @@ class _Names:
         self._asking = threading.Lock()
 
     def addresses(self, host: str, port: int, until: float) -> list[str]:
-        """Raises httpcore.ConnectError, httpcore.ConnectTimeout."""
+        """Addresses of a host. Raises httpcore.ConnectError, httpcore.ConnectTimeout."""
         import httpcore
 
         if _is_address(host):
             return [host]
         try:
-            found = self._answer(host, port).result(_left(until, _no_connection))
+            found = self._answer(host, port).result(_remaining(until, _no_connection))
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"the look-up of {host} takes too long; check the name server of this machine") from error
         except OSError as error:
@@ -197,17 +197,17 @@ def _is_address(host: str) -> bool:
     return False
 
 
-def _moment(timeout: float | None) -> float:
+def _deadline(timeout: float | None) -> float:
     assert timeout is not None, "every exchange has an end"
     return timeout
 
 
-def _left(until: float, late: Callable[[], Exception]) -> float:
-    """Seconds until then. Raises `late()` when there are none: a timeout of 0 would mean not to wait at all."""
-    left = until - time.monotonic()
-    if left <= 0:
+def _remaining(until: float, late: Callable[[], Exception]) -> float:
+    """Seconds until the deadline. Raises `late()` if it has passed: a timeout of 0 would mean not to wait at all."""
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise late()
-    return left
+    return remaining
 
 
 def _no_connection() -> Exception:

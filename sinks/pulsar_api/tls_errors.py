@@ -1,4 +1,4 @@
-"""What a failed TLS connection to a broker means, and the setting that mends it."""
+"""Explains a failed TLS connection to a broker, and names the setting to change."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from contextlib import suppress
 
 from sinks.pulsar_api.settings import PulsarSettings
 
-#: X509_V_ERR_…: the certificate is out of date, not yet valid, for another host name, for another address.
+#: X509_V_ERR_…: the certificate is expired, not yet valid, for another host name, for another address.
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME = frozenset({62, 63, 64})
-#: OpenSSL's words for bytes that are no TLS.
+#: OpenSSL's messages for bytes that are not TLS.
 _PLAIN = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 _WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
 _UNWANTED = ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN", "ALERT_CERTIFICATE_EXPIRED", "ALERT_ACCESS_DENIED")
 
 
 def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
-    """What stood in the way, and the next step, as the end of a sentence that begins with the server; empty if it was not TLS."""
+    """The cause and the next step, as the end of a sentence that begins with the server; empty if the error is not about TLS."""
     found = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
     if found is None:
         return ""
     if isinstance(found, ssl.SSLCertVerificationError):
-        return _distrust(found)
+        return _untrusted(found)
     reason = getattr(found, "reason", None) or str(found)
     if any(word in reason for word in _PLAIN):
         return (
@@ -34,13 +34,13 @@ def tls_obstacle(error: BaseException, settings: PulsarSettings) -> str:
     if any(word in reason for word in (*_WANTED, *_UNWANTED)):
         return _own_certificate(reason, settings)
     return (
-        f"ended the TLS handshake ({reason}); check that this port is one with TLS (webServicePortTls, brokerServicePortTls), then look "
-        "into the broker's log"
+        f"ended the TLS handshake ({reason}); check that this port is one with TLS (webServicePortTls, brokerServicePortTls), then check "
+        "the broker's log"
     )
 
 
 def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a server answers a TLS handshake, whoever it is. Nothing but the handshake is sent."""
+    """Whether a server answers a TLS handshake with any certificate. Sends only the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with suppress(OSError), socket.create_connection((host, port), timeout_s) as plain, context.wrap_socket(plain):
@@ -48,26 +48,24 @@ def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
     return False
 
 
-def _distrust(error: ssl.SSLCertVerificationError) -> str:
-    shown = f"shows a certificate that is not trusted ({error.verify_message or error})"
+def _untrusted(error: ssl.SSLCertVerificationError) -> str:
+    shown = f"presents a TLS certificate that is not trusted ({error.verify_message or error})"
     if error.verify_code in _OTHER_NAME:
-        return f"{shown}; address the broker by a name that its certificate is for"
+        return f"{shown}; use a host name that its certificate contains"
     if error.verify_code == _EXPIRED:
-        return f"{shown}; renew the broker's certificate, or set the clock of this machine"
+        return f"{shown}; renew the broker's certificate, or correct the clock of this machine"
     if error.verify_code == _NOT_YET:
         return f"{shown}; compare the clocks of the broker and this machine"
-    return f"{shown}; name who signed it in pulsar.tls_ca_file"
+    return f"{shown}; add the certificate of its authority to pulsar.tls_ca_file"
 
 
 def _own_certificate(reason: str, settings: PulsarSettings) -> str:
     if settings.tls_cert_file:
         return (
-            f"does not accept our certificate ({reason}); let an authority sign pulsar.tls_cert_file that the brokers trust "
-            "(their tlsTrustCertsFilePath), and check that it is not out of date"
+            f"does not accept our certificate ({reason}); have pulsar.tls_cert_file signed by an authority that the brokers trust "
+            "(their tlsTrustCertsFilePath), and check that it has not expired"
         )
-    return (
-        f"asks for a certificate of ours ({reason}); name one that the brokers trust in pulsar.tls_cert_file, and its key in tls_key_file"
-    )
+    return f"requires a client certificate ({reason}); name one that the brokers trust in pulsar.tls_cert_file, and its key in tls_key_file"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,1 +1,1 @@
-"""Recordings of telemetry: JSON Lines and Parquet, and how a topic becomes one."""
+"""Recordings of telemetry as JSON Lines and Parquet; copies a topic into a recording."""

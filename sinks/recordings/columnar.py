@@ -1,7 +1,7 @@
-"""The layout of columnar recordings: one row per telemetry record, in the order of the log.
+"""Layout of columnar recordings (Parquet): one row per telemetry record, in the order of the log.
 
-A load report's figures are columns of their own; what its bundles are called and how many topics and sessions they have are texts that
-repeat from report to report and are stored once; their traffic is one list of doubles. Everything else is kept as the JSON it came as.
+The figures of a load report are columns. Bundle names and their numbers of topics and sessions repeat from report to report: they are
+texts that the dictionary encoding stores once. Traffic of bundles is a list of doubles. Other records are kept as their original JSON.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ FIGURES = (
     "updated_at_ms",
 )
 WHOLE = frozenset({"bundle_count", "updated_at_ms"})
-#: What changes with every report, and what hardly ever does.
+#: `bundle_traffic` changes with every report, `bundles` and `bundle_counts` rarely.
 TRAFFIC = "bundle_traffic"
 REPEATED = ("kind", "cluster", "broker", "bundles", "bundle_counts")
-#: `report`: figures, bundles or both; `sweep`, `other`: the JSON in `original`; `rejected`: bytes in `original` that could not be decoded.
+#: `report`: figures, bundles or both; `sweep`, `other`: JSON in `original`; `rejected`: undecodable bytes in `original`.
 KINDS = ("report", "sweep", "other", "rejected")
 ENDING = ".parquet"
-#: In the file's own metadata; raised when the meaning of a column changes.
+#: Version in the file's metadata; incremented when the meaning of a column changes.
 VERSION_KEY, VERSION = b"pulsar-rebalancer", b"recording/1"
 
 
 def schema() -> Any:
-    """As pyarrow has it. `bundles`: names, one per line; `bundle_counts`: a line `topics sessions` for each of them; `bundle_traffic`:
-    msg_rate_in, msg_rate_out, msg_throughput_in, msg_throughput_out of the first bundle, of the second … All null where a report
-    holds figures only. `digest`: what tells a new sample from a repeated one."""
+    """The Arrow schema. `bundles`: names, one per line; `bundle_counts`: one line `topics sessions` per bundle; `bundle_traffic`:
+    msg_rate_in, msg_rate_out, msg_throughput_in, msg_throughput_out of each bundle in turn. All three are null in a report with figures
+    only. `digest`: equal for repeated samples."""
     import pyarrow as pa
 
     text = pa.dictionary(pa.int32(), pa.string())

@@ -1,4 +1,4 @@
-"""Reads a columnar recording block by block, in the order of the log; a block is one row group, and only a few are in memory."""
+"""Reads a columnar recording block by block, in the order of the log. A block is one row group; at most a few are in memory."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from strategies.model import BundleStats, Figures, LoadReport, TelemetryRecord
 from strategies.packing import figures_from_list
 
 _REPORT, _SWEEP, _OTHER, _REJECTED = range(len(KINDS))
-#: Where the optional figures begin, and which ones are whole numbers.
+#: Index of the first optional figure, and indexes of the integer figures.
 _OPTIONAL, _COUNT = 15, 14
-#: Of a row group; `rebalancer convert` stays far below.
+#: Limits of a row group; those of `rebalancer convert` are far below.
 _MOST_ROWS, _LARGEST_COLUMN = 65_536, 256 * 2**20
 
 
 class Column(Protocol):
-    """Where the traffic of a block's bundles comes from."""
+    """Source of the traffic of a block's bundles."""
 
     def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
+        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises SinkError."""
 
 
 class _Handle:
-    """One open file; pyarrow's own is not made for two threads at once and hangs or dies of them."""
+    """One open file with a lock: a pyarrow file hangs or crashes if two threads use it at once."""
 
     def __init__(self, path: Path) -> None:
         _, parquet = pyarrow_and_parquet()
-        # Originals as well: a value that a few bytes repeat thousands of times stays one value.
+        # Dictionary encoding also for originals: a value that repeats thousands of times is stored once.
         self._file = parquet.ParquetFile(path, read_dictionary=[*REPEATED, "original"])
         self._lock = Lock()
 
@@ -49,7 +49,7 @@ class _Handle:
         return int(self._file.num_row_groups)
 
     def check_sizes(self, path: Path) -> None:
-        """Raises SinkError for a row group that would need more memory than any that `rebalancer convert` writes."""
+        """Raises SinkError for a row group that needs more memory than any that `rebalancer convert` writes."""
         for number in range(self.groups):
             group = self._file.metadata.row_group(number)
             columns = [group.column(index) for index in range(group.num_columns)]
@@ -61,31 +61,31 @@ class _Handle:
                 )
 
     def read(self, group: int, columns: Sequence[str]) -> Any:
-        """Columns of one row group, by one thread after the other."""
+        """Columns of one row group; one thread at a time."""
         with self._lock:
             return self._file.read_row_group(group, columns=list(columns), use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficColumn:
-    """In the file."""
+    """Traffic that stays in the file until it is read."""
 
     file: _Handle
     group: int
 
     def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and where each record's part begins, int64[records + 1]. Raises SinkError."""
+        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises SinkError."""
         try:
             column = self.file.read(self.group, [TRAFFIC])[TRAFFIC].combine_chunks()
         except OSError as error:
-            raise SinkError(f"row group {self.group} of the recording is damaged ({error}); copy it again, or convert it anew.") from error
+            raise SinkError(f"row group {self.group} of the recording is damaged ({error}); copy it again, or convert it again.") from error
         values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
         return values, column.offsets.to_numpy().astype(np.int64) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some records of a column."""
+    """A range of the records of another column."""
 
     column: Column
     begin: int
@@ -99,7 +99,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """In memory."""
+    """Traffic in memory."""
 
     traffic: tuple[Floats, Ints]
 
@@ -109,22 +109,29 @@ class _Loaded:
 
 @dataclass(frozen=True)
 class Block:
-    """Records of one row group as columns; row i of every array is the i-th record.
+    """Records of one row group as columns; row i of every array is the i-th record."""
 
-    `kinds`: int8, an index of KINDS; `clusters`, `brokers`, `bundles`, `counts`: int32, an index of the texts of the same name, −1 for
-    null; `ts`: int64; `digests`: uint64; `figures`: float64[n, 18] in the order of FIGURES, NaN for null.
-    """
-
+    #: Traffic of the records' bundles, read when it is needed.
     column: Column
+    #: Name of a column of indices → its distinct texts.
     texts: dict[str, tuple[str, ...]]
+    #: int8: an index of KINDS.
     kinds: Ints
+    #: int32: an index of `texts["cluster"]`, -1 for null.
     clusters: Ints
+    #: int32: an index of `texts["broker"]`, -1 for null.
     brokers: Ints
+    #: int32: an index of `texts["bundles"]`, -1 for null.
     bundles: Ints
+    #: int32: an index of `texts["bundle_counts"]`, -1 for null.
     counts: Ints
+    #: int64: ms since the epoch.
     ts: Ints
+    #: uint64: of what makes a report a new sample.
     digests: Any
+    #: float64[n, 18]: in the order of FIGURES, NaN for null.
     figures: Floats
+    #: Bytes of the records that are no load reports, as an Arrow column.
     originals: Any
 
     def __len__(self) -> int:
@@ -132,19 +139,19 @@ class Block:
 
     @cached_property
     def traffic(self) -> tuple[Floats, Ints]:
-        """As `TrafficColumn.read` gives it; read when first asked for."""
+        """Traffic as `TrafficColumn.read` returns it; read on first use."""
         return self.column.read()
 
     def loaded(self) -> Block:
-        """The same with its traffic in memory, for whoever reads it several times or in parts."""
+        """The block with its traffic in memory, for readers that use it several times or in parts."""
         return self if isinstance(self.column, _Loaded) else replace(self, column=_Loaded(self.traffic))
 
     def figures_of(self, row: int) -> Figures:
-        """A load report's figures of its broker."""
+        """The broker's figures in a load report."""
         return figures_of(self.figures[row : row + 1])[0]
 
     def between(self, begin: int, end: int) -> Block:
-        """The records from `begin` up to `end`, without it."""
+        """The records from `begin` to `end`, exclusive."""
         if (begin, end) == (0, len(self)):
             return self
         part = slice(begin, end)
@@ -163,11 +170,11 @@ class Block:
         )
 
     def original(self, row: int) -> bytes:
-        """The bytes of a record that is no load report."""
+        """The original bytes of a record that is not a load report."""
         return bytes(self.originals[row].as_py() or b"")
 
     def record(self, row: int) -> TelemetryRecord | None:
-        """What the engine folds; None for bytes that could not be decoded."""
+        """The record as the engine folds it; None for undecodable bytes."""
         if self.kinds[row] == _REPORT:
             return self._report(row)
         try:
@@ -191,14 +198,14 @@ class Block:
 
 
 def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
-    """All blocks in order; the next one is read while one is used. Raises SinkError, at once if it cannot be opened.
+    """All blocks in order; reads the next block while one is in use. Raises SinkError, at once if the file cannot be opened.
 
-    `with_traffic`: for those who use the traffic of every block, and more than once.
+    `with_traffic`: for callers that use the traffic of every block, more than once.
     """
     pa, parquet = pyarrow_and_parquet()
     try:
         _check_columns(path, parquet.read_schema(path))
-        # Traffic is asked for by whoever uses a block, while the next block is read.
+        # A second handle: a block's traffic is read on demand, while the first handle reads the next block.
         file, traffic = _Handle(path), _Handle(path)
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"{path} cannot be read as Parquet ({error}); make it with `rebalancer convert`.") from error
@@ -213,10 +220,10 @@ def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
 
 def _check_columns(path: Path, found: Any) -> None:
     if (found.metadata or {}).get(VERSION_KEY) != VERSION:
-        raise SinkError(f"{path} is no columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
+        raise SinkError(f"{path} is not a columnar recording of this version; make it with `rebalancer convert` from the JSON Lines.")
     missing = [name for name in schema().names if name not in found.names]
     if missing:
-        raise SinkError(f"{path} lacks the columns {', '.join(missing)}; make it anew with `rebalancer convert` from the JSON Lines.")
+        raise SinkError(f"{path} lacks the columns {', '.join(missing)}; make it again with `rebalancer convert` from the JSON Lines.")
 
 
 def figures_of(table: Floats) -> list[Figures]:
@@ -239,7 +246,7 @@ def _blocks(path: Path, read: Callable[[int], Block], groups: int, pa: Any) -> I
             try:
                 block = coming.result()
             except (OSError, pa.ArrowException) as error:
-                raise SinkError(f"{path} is damaged in row group {group} ({error}); copy it again, or convert it anew.") from error
+                raise SinkError(f"{path} is damaged in row group {group} ({error}); copy or convert it again.") from error
             coming = ahead.submit(read, group + 1) if group + 1 < groups else None
             yield block
 
@@ -275,6 +282,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def counts_of(text: str) -> tuple[Ints, Ints]:
-    """Topics and sessions, int64[n] each, from a text of `bundle_counts`."""
+    """Topics and sessions, int64[n] each, of a text of `bundle_counts`."""
     table = np.array(text.split(), dtype=np.int64).reshape(-1, 2)
     return table[:, 0].copy(), table[:, 1].copy()

@@ -1,4 +1,4 @@
-"""Writes a columnar recording: telemetry records in the order of the log, in row groups of about an hour of a large cluster."""
+"""Writes a columnar recording: telemetry in the order of the log, in row groups of about an hour of a large cluster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from strategies.errors import SettingsError, SinkError, WireError
 from strategies.model import LoadReport, Sweep, TelemetryRecord
 from strategies.packing import figures_to_list
 
-#: A row group ends after so many records or bundles: large enough to read quickly, small enough that a few fit into memory.
+#: Records or bundles per row group: enough for fast reading, few enough that several groups fit into memory.
 _RECORDS, _BUNDLES, _ORIGINALS = 16_384, 600_000, 64 * 2**20
 _NO_FIGURES: list[float | None] = [None] * len(FIGURES)
 
 
 class ColumnarRecording:
-    """A columnar recording that is being written; a context manager. The file is whole after `close`.
+    """A columnar recording being written; a context manager. The file is complete after `close`.
 
     Raises SettingsError where pyarrow is missing, SinkError where the file cannot be written.
     """
@@ -33,10 +33,10 @@ class ColumnarRecording:
         self._schema = schema()
         self._rows: list[list[Any]] = []
         self._bundles = self._bytes = 0
-        #: Records that could not be decoded.
+        #: Number of undecodable records.
         self.rejected = 0
         try:
-            # A month has some hundred row groups; statistics of every column of each would be larger than they are useful.
+            # A month has some hundred row groups; statistics of every column of each would cost more than they save.
             self._file = parquet.ParquetWriter(
                 path,
                 self._schema,
@@ -50,12 +50,12 @@ class ColumnarRecording:
             raise self._failed(error) from error
 
     def append(self, values: Iterable[bytes]) -> None:
-        """One record per value, as on the TELEMETRY topic; what cannot be decoded is kept as it is."""
+        """Appends one record per value, as on the TELEMETRY topic; undecodable ones are kept as they are."""
         for value in values:
             self.write(value, self._decoded(value))
 
     def write(self, value: bytes, record: TelemetryRecord | None) -> None:
-        """A record and the bytes it came as; None for bytes that are none. Bytes of a load report are not kept."""
+        """Appends a record and its original bytes; None for undecodable bytes. The bytes of a load report are not kept."""
         if record is None:
             self.rejected += 1
             self._rows.append(["rejected", None, None, 0, None, *_NO_FIGURES, None, None, None, value])
@@ -70,7 +70,7 @@ class ColumnarRecording:
             self._flush()
 
     def close(self) -> None:
-        """Finishes the file."""
+        """Completes the file."""
         try:
             self._flush()
             self._file.close()
@@ -123,7 +123,7 @@ def _report(record: LoadReport) -> list[Any]:
 
 
 def _lists(pa: Any, column: tuple[Any, ...]) -> Any:
-    """Tables float64[n, 4] as lists, without making a Python object of every double."""
+    """Tables float64[n, 4] as Arrow lists, without a Python object per double."""
     lengths = np.array([0 if table is None else table.size for table in column])
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     known = [table.ravel() for table in column if table is not None]
@@ -133,7 +133,7 @@ def _lists(pa: Any, column: tuple[Any, ...]) -> Any:
 
 
 def pyarrow_and_parquet() -> tuple[Any, Any]:
-    """The library and its part for Parquet. Raises SettingsError where it is missing."""
+    """pyarrow and pyarrow.parquet. Raises SettingsError if they are not installed."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -16,16 +16,16 @@ import zstandard
 from strategies.errors import SinkError
 
 _BLOCK = 2**18
-#: Compressed bytes that are taken at a time: zstd may make 128 KiB of every 4 bytes, so that these become 16 MiB at most.
+#: Compressed bytes per read: zstd makes up to 128 KiB of every 4 bytes, so at most 16 MiB.
 _PIECE = 512
-#: What a frame may ask for (zstd's own default for streams), and what a line may have: more than any topic takes.
+#: Largest window of a zstd frame (zstd's default for streams), and longest line: more than any topic accepts.
 _LARGEST_WINDOW, _LONGEST_LINE = 2**27, 64 * 2**20
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _KINDS = {".gz": (_GZIP, "gzip (.jsonl.gz)"), ".zst": (_ZSTD, "zstd (.jsonl.zst)")}
 
 
 def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterator[bytes]:
-    """The lines of a recording without their newlines, as they come; "-" is standard input. Raises SinkError, at once if it cannot open."""
+    """The lines of a recording without newlines; "-" is standard input. Raises SinkError, at once if the file cannot be opened."""
     if str(source) == "-":
         return _lines("standard input", stdin or sys.stdin.buffer)
     path = Path(source)
@@ -37,7 +37,7 @@ def open_recording(source: Path | str, stdin: IO[bytes] | None = None) -> Iterat
 
 
 class Recording:
-    """A recording that is being written; a context manager. Lines are compressed as they come, the file is whole after `close`."""
+    """A recording being written; a context manager. Lines are compressed as they arrive; the file is complete after `close`."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -48,7 +48,7 @@ class Recording:
         self._stream = _compressed(path, self._file)
 
     def append(self, values: Iterable[bytes]) -> None:
-        """One line per value. Raises SinkError when the disk is full."""
+        """Appends one line per value. Raises SinkError, for example on a full disk."""
         try:
             for value in values:
                 self._stream.write(value + b"\n")
@@ -56,7 +56,7 @@ class Recording:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Finishes the file."""
+        """Completes the file."""
         try:
             if self._stream is not self._file:
                 self._stream.close()
@@ -75,7 +75,7 @@ class Recording:
 
 
 def write_recording(path: Path | str) -> Recording:
-    """Begins a recording; the name's ending says how it is compressed. The same lines give the same bytes. Raises SinkError."""
+    """Opens a recording for writing; the file name's ending selects the compression. Equal lines give equal bytes. Raises SinkError."""
     return Recording(Path(path))
 
 
@@ -86,7 +86,7 @@ class _Stream(Protocol):
 
 def _compressed(path: Path, file: IO[bytes]) -> _Stream:
     if path.suffix == ".gz":
-        # No name and no time in the header, so that the same lines give the same bytes.
+        # No name and no time in the header: equal lines give equal bytes.
         return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
     if path.suffix == ".zst":
         return cast(_Stream, zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(file, closefd=False))
@@ -94,7 +94,7 @@ def _compressed(path: Path, file: IO[bytes]) -> _Stream:
 
 
 def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines of a file, with every way in which it may be broken turned into one sentence that says how far it was good."""
+    """Lines of a file; every kind of damage becomes a SinkError that names the last good line."""
     count = 0
     with stream:
         try:
@@ -103,7 +103,7 @@ def _guarded(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
                 count += 1
         except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
             raise SinkError(
-                f"{path} is damaged after line {count} ({error}); copy it again, or decompress what is good into a .jsonl file."
+                f"{path} is damaged after line {count} ({error}); copy it again, or decompress the good part into a .jsonl file."
             ) from error
 
 
@@ -118,18 +118,18 @@ def _plain(path: Path, stream: IO[bytes]) -> IO[bytes]:
 
 
 def _check_kind(path: Path, begin: bytes) -> None:
-    """Whether a file is what its name says; an empty one is anything."""
+    """Raises SinkError if the content does not match the file name's ending; empty files pass."""
     if begin == _PARQUET:
         raise SinkError(f"{path} is a columnar recording, which only backtest and tune read; name the JSON Lines it was made of.")
     for suffix, (magic, kind) in _KINDS.items():
         if begin.startswith(magic) and path.suffix != suffix:
             raise SinkError(f"{path} is compressed with {kind}; give it that ending.")
         if path.suffix == suffix and begin and not begin.startswith(magic):
-            raise SinkError(f"{path} is not compressed with {kind}; give it the ending of what it is, or copy it again.")
+            raise SinkError(f"{path} is not compressed with {kind}; rename it to match its format, or copy it again.")
 
 
 def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
-    """As soon as each is there; a last line without a newline counts. Raises SinkError for one that is too long, before it is all held."""
+    """Yields each line as soon as it is complete, also an unterminated last one. Raises SinkError before a too long line is in memory."""
     count = 0
     while line := stream.readline(_LONGEST_LINE + 1):
         count += 1
@@ -141,7 +141,7 @@ def _lines(name: str, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 class _ZstdStream(io.RawIOBase):
-    """Decompresses one or more frames; unlike the library's own reader it notices that a file ends in the middle of one."""
+    """Decompresses one or more frames. Unlike the library's own reader it detects a file that ends in the middle of a frame."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""A topic into a recording: what is there, or what comes until somebody stops it or nothing comes any more."""
+"""Copies a topic into a recording: its present records, or new records until a signal or an idle timeout."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """When to stop: with `follow` never by itself; with `idle_s` when nothing came for so long; otherwise at the topic's present end.
+class StopCondition:
+    """When to stop: `follow`: never; `idle_s`: after this number of seconds without records; otherwise at the topic's present end.
 
-    `outage_s`: for how long a server may be away in the middle.
+    `outage_s`: longest outage of a server in the middle of the topic.
     """
 
     follow: bool = False
@@ -42,7 +42,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What went into the recording; `stopped_by` is the name of a signal, or empty; `lost`: why the topic could not be read any more."""
+    """Result of a copy. `stopped_by`: name of a signal, or empty; `lost`: the error that ended reading."""
 
     records: int
     bytes: int
@@ -53,17 +53,17 @@ class Recorded:
 def record(
     reader: Reader,
     target: Path,
-    patience: Patience,
+    until: StopCondition,
     stop: Stop,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     *,
     unread: Skipped | None = None,
     outage: Outage | None = None,
 ) -> Recorded:
-    """Copies records byte for byte. The target appears when it is whole: also after a stop, never after an error.
+    """Copies records byte for byte. The target appears when it is complete: also after a stop, never after an error.
 
-    But what was recorded in days of waiting for more is kept when the topic is lost (`Recorded.lost`). `unread` gets what cannot be read.
-    Raises SinkError.
+    Exception: a lost topic ends a copy that waits for records, and what was recorded stays (`Recorded.lost`). `unread` counts unreadable
+    records. Raises SinkError.
     """
     ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
     part = target.with_name(f".{target.name}.part{ending}")
@@ -72,12 +72,12 @@ def record(
     unread = unread or Skipped("the topic", "record")
     try:
         with _begin(part) as recording:
-            for found in _as_long_as_it_lasts(_blocks(reader, patience, stop, outage), patience, lost):
+            for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
                 values = [value for _, value in readable(found, as_line, unread)]
                 recording.append(values)
                 records += len(values)
                 size += sum(len(value) + 1 for value in values)
-                say(f"{records} records")
+                log(f"{records} records")
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -85,9 +85,9 @@ def record(
 
 
 def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
-    """A recording as a columnar one, which appears when it is whole.
+    """Converts a recording to a columnar one, which appears when it is complete.
 
-    Raises SinkError, also where it holds nothing to be used, and SettingsError where pyarrow is missing.
+    Raises SinkError, also for a recording without usable records, and SettingsError if pyarrow is not installed.
     """
     part = target.with_name(f".{target.name}.part")
     records = size = 0
@@ -106,7 +106,7 @@ def converted(source: str, target: Path, limits: WireLimits) -> Recorded:
 
 
 def check_use(origin: str, records: int, rejected: int) -> None:
-    """Whether there is anything in it. Raises SinkError: whoever asks for decisions on nothing has named the wrong thing."""
+    """Raises SinkError for a recording without usable records: the argument names the wrong file."""
     if not records:
         raise SinkError(f"{origin} holds no record; name a recording of load reports, made with `rebalancer record`.")
     if rejected >= records:
@@ -118,7 +118,7 @@ def check_use(origin: str, records: int, rejected: int) -> None:
 
 
 def _progress(sentence: str) -> None:
-    """One line on standard error."""
+    """Prints one line to standard error."""
     print(sentence, file=sys.stderr, flush=True)
 
 
@@ -126,52 +126,50 @@ def _begin(path: Path) -> Recording | ColumnarRecording:
     return ColumnarRecording(path) if path.suffix == ENDING else write_recording(path)
 
 
-def _blocks(reader: Reader, patience: Patience, stop: Stop, outage: Outage | None = None) -> Iterator[Sequence[TopicRecord]]:
-    outage = outage or Outage(patience.outage_s, stop.wait, _progress)
+def _blocks(reader: Reader, until: StopCondition, stop: Stop, outage: Outage | None = None) -> Iterator[Sequence[TopicRecord]]:
+    outage = outage or Outage(until.outage_s, stop.wait, _progress)
     newest = time.monotonic()
     while not stop.is_set():
         try:
             records = reader.read()
         except SinkError as error:
-            outage.endure(error)
+            outage.wait_or_raise(error)
             continue
-        outage.over()
+        outage.succeeded()
         if records:
             newest = time.monotonic()
             yield records
-        elif not patience.waits or (patience.idle_s is not None and time.monotonic() - newest >= patience.idle_s):
+        elif not until.waits or (until.idle_s is not None and time.monotonic() - newest >= until.idle_s):
             return
         else:
             stop.wait(_LOOK_EVERY_S)
 
 
-def _as_long_as_it_lasts(
-    blocks: Iterator[Sequence[TopicRecord]], patience: Patience, lost: list[SinkError]
-) -> Iterator[Sequence[TopicRecord]]:
-    """The blocks; an error after the first of those that were waited for goes to `lost`."""
+def _until_lost(blocks: Iterator[Sequence[TopicRecord]], until: StopCondition, lost: list[SinkError]) -> Iterator[Sequence[TopicRecord]]:
+    """The blocks. An error after the first block goes to `lost` if the copy waits for records, otherwise it is raised."""
     begun = False
     try:
         for records in blocks:
             begun = True
             yield records
     except SinkError as error:
-        if not (patience.waits and begun):
+        if not (until.waits and begun):
             raise
         lost.append(error)
 
 
 def as_line(value: bytes) -> bytes:
-    """A record as one line: on Kafka or Pulsar it may hold newlines, which mean nothing between the parts of a JSON object."""
+    """A record as one line: on Kafka or Pulsar it may contain newlines, which mean nothing between the parts of a JSON object."""
     return value.replace(b"\n", b" ")
 
 
 def topic_records(uri: str, access: TopicAccess, source: SourceSettings = SourceSettings()) -> Iterator[TopicRecord]:
-    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError, at once if it cannot open."""
+    """The records that a topic holds now, with their positions. Raises SettingsError and SinkError, at once if it cannot be opened."""
     reader = open_reader(uri, access, source=source)
 
     def records() -> Iterator[TopicRecord]:
         with closing(reader):
-            for found in _blocks(reader, Patience(outage_s=access.kafka.outage_ms / 1000), Stop()):
+            for found in _blocks(reader, StopCondition(outage_s=access.kafka.outage_ms / 1000), Stop()):
                 yield from found
 
     return records()

@@ -1,4 +1,4 @@
-"""What a process without Spark needs of a topic, wherever it lies: records in order with a commit, and a publisher that flushes."""
+"""Topics for processes without Spark: open a consumer that commits, a reader, or a publisher that flushes, for any kind of topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicReco
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE
-from sinks.topics.pulsar.topic import PulsarPublisher, PulsarRest, PulsarTopicConsumer
+from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
 from sinks.topics.uri import parse_topic
 from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.raw import SourceSettings, check_source
@@ -21,7 +21,7 @@ from strategies.errors import SinkError
 
 __all__ = ["Consumer", "Publisher", "Reader", "TopicAccess", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]
 
-#: For recordings, which hold what was sent.
+#: For recordings, whose values are already decompressed.
 WHOLE = WireLimits(max_record_bytes=2**40)
 _READ_BYTES = 16 * 2**20
 _READ_RECORDS = 2_000
@@ -29,7 +29,7 @@ _READ_RECORDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TopicAccess:
-    """How the servers are reached on which topics lie."""
+    """Settings for reaching the servers of topics."""
 
     kafka: KafkaSettings = KafkaSettings()
     pulsar: PulsarSettings = PulsarSettings()
@@ -39,21 +39,21 @@ NO_SECURITY = TopicAccess()
 
 
 class Consumer(Protocol):
-    """Reads a topic in order and remembers how far it was worked off. All methods raise SinkError."""
+    """Reads a topic in order and stores its position. All methods raise SinkError."""
 
     def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records; none when nothing came within `timeout_s`. Records that were polled are not polled again.
+        """Returns the next records, none if none arrive within `timeout_s`. A record is returned once.
 
-        Ends with the record that reaches `max_bytes`.
+        Stops after the record that reaches `max_bytes`.
         """
         ...
 
     def commit(self, record: TopicRecord) -> None:
-        """The next start goes on behind this record; on the disk, or with the server, when this returns."""
+        """Stores the position after this record, on the disk or on the server. The next start continues there."""
         ...
 
     def close(self) -> None:
-        """Lets go of the topic; what was not committed comes again."""
+        """Closes the consumer; uncommitted records are delivered again."""
         ...
 
 
@@ -61,15 +61,15 @@ class Publisher(Protocol):
     """Writes to a topic. All methods raise SinkError."""
 
     def publish(self, key: str, value: bytes) -> None:
-        """Hands a record over; it may wait until `flush`."""
+        """Sends a record; it may be buffered until `flush`."""
         ...
 
     def flush(self) -> None:
-        """Returns when everything that was published before is safe on the topic."""
+        """Returns when all records published before are stored on the topic."""
         ...
 
     def close(self) -> None:
-        """Lets go of the topic; does not flush."""
+        """Closes the publisher without flushing."""
         ...
 
 
@@ -77,16 +77,16 @@ class Reader(Protocol):
     """Reads a topic once, for copies and replays. All methods raise SinkError."""
 
     def read(self) -> Sequence[TopicRecord]:
-        """The next records; none when all that was there at the start was read or, when it follows, when nothing has come."""
+        """The next records; none at the end of what existed at the start or, when following, if none have arrived."""
         ...
 
     def close(self) -> None:
-        """Lets go of the topic."""
+        """Closes the reader."""
         ...
 
 
 class FilePublisher:
-    """A Publisher of a file topic; keys stand in the records themselves there."""
+    """The Publisher of a file topic. Keys are not stored: they are fields of the records."""
 
     def __init__(self, folder: Path) -> None:
         self._writer = FileTopicWriter(folder, sync=True)
@@ -107,8 +107,8 @@ class FilePublisher:
         self._writer.close()
 
 
-class FileRest:
-    """All that a file topic holds, and with `follow` what comes."""
+class FileReader:
+    """The Reader of a file topic; with `follow` also of records that arrive later."""
 
     def __init__(self, folder: Path, topic: str, limits: WireLimits, follow: bool, since_ms: int | None = None) -> None:
         self._reader = FileTopicReader(folder, topic, limits)
@@ -121,11 +121,11 @@ class FileRest:
         return records
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: no file is open between two reads."""
 
 
-class KafkaRest:
-    """The same of a Kafka topic: partition by partition in order, partitions as they come."""
+class KafkaReader:
+    """The Reader of a Kafka topic: without `follow` partition by partition, with `follow` in order of arrival."""
 
     def __init__(self, consumer: KafkaTopicConsumer, follow: bool) -> None:
         self._consumer, self._follow = consumer, follow
@@ -142,9 +142,9 @@ class KafkaRest:
 def open_consumer(
     uri: str, group: str, folder: Path, limits: WireLimits = DEFAULT_LIMITS, access: TopicAccess = NO_SECURITY, *, ahead: int = QUEUE
 ) -> Consumer:
-    """A consumer that goes on where the one of the same group stopped, at first with the oldest record.
+    """A consumer that continues at the position of its group, or at the oldest record if the group has none.
 
-    `folder`: where positions are kept for topics that cannot keep them. `ahead`: records that a Pulsar broker sends before they are polled.
+    `folder`: stores positions of topics that cannot. `ahead`: number of records that a Pulsar broker sends before they are polled.
     Raises SettingsError, SinkError.
     """
     topic = parse_topic(uri)
@@ -156,7 +156,7 @@ def open_consumer(
 
 
 def open_publisher(uri: str, access: TopicAccess = NO_SECURITY) -> Publisher:
-    """Raises SettingsError, SinkError."""
+    """The publisher of a topic. Raises SettingsError, SinkError."""
     topic = parse_topic(uri)
     if topic.scheme == "kafka":
         return KafkaPublisher(topic, kafka_access(access.kafka))
@@ -172,17 +172,17 @@ def open_reader(
     source: SourceSettings = SourceSettings(),
     since_ms: int | None = None,
 ) -> Reader:
-    """Reads a topic from its oldest record, committing nothing; by default records are not cut. Raises SettingsError, SinkError.
+    """A reader that begins with the oldest record and commits nothing; by default it does not cut records. Raises SettingsError, SinkError.
 
-    `source`: what stands in its records, where they are telemetry. `since_ms`: leaves out what was published before (ms since the epoch);
-    of a file topic, the segments that were last written to before.
+    `source`: format of telemetry records. `since_ms`: skips records published before (ms since the epoch); on file topics, segments last
+    written before.
     """
     topic = parse_topic(uri)
     check_source(uri, source)
     if topic.scheme == "kafka":
-        return KafkaRest(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms), follow)
+        return KafkaReader(KafkaTopicConsumer(topic, None, kafka_access(access.kafka), limits, source, since_ms=since_ms), follow)
     if topic.scheme == "pulsar":
-        return PulsarRest(topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms)
+        return PulsarReader(topic, access.pulsar, limits, follow, most=_READ_RECORDS, since_ms=since_ms)
     if not follow and not topic.folder.is_dir():
-        raise SinkError(f"{topic}: there is no such topic yet; correct its name, or start what writes there (record --follow waits)")
-    return FileRest(topic.folder, str(topic), limits, follow, since_ms)
+        raise SinkError(f"{topic}: the topic does not exist; correct its name, or start its writer (record --follow waits)")
+    return FileReader(topic.folder, str(topic), limits, follow, since_ms)

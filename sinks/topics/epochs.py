@@ -1,4 +1,4 @@
-"""Which epochs stand on a topic: a job that starts anew takes the next one, and two jobs that write at a time can be told apart."""
+"""Epochs on a topic: a new job takes the next one, and two jobs that write at the same time can be detected."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strategies.errors import SinkError
 
 
 class EpochOnly(msgspec.Struct):
-    """What a command or the record of a round says about its job."""
+    """Cluster and epoch of a command or round."""
 
     cluster: str
     epoch: Count
 
 
-class RoundTold(EpochOnly):
-    """What the record of a round says about its job, and what tells two jobs of one epoch apart: when it closed and what it commanded."""
+class RoundEpoch(EpochOnly):
+    """Identity of a round: epoch, number, and what distinguishes two jobs of one epoch: closing time and commands."""
 
     v: Version = 1
     round: Count = 0
@@ -34,10 +34,10 @@ class RoundTold(EpochOnly):
 
 @dataclass(slots=True)
 class History:
-    """The epochs of one cluster's rounds in the order of the topic.
+    """Epochs of one cluster's rounds in the order of the topic.
 
-    `late`: rounds of an older epoch that came after a newer one had begun, the last of them of epoch `overtaken`; `since`: rounds that
-    came after the last of these. `differing`: rounds of the newest epoch that came twice and said something else the second time.
+    `late`: number of rounds of an older epoch after a newer one began, the last of them of epoch `overtaken`; `since`: number of rounds
+    after the last of these. `differing`: number of rounds of the newest epoch that were repeated with different content.
     """
 
     seen: set[int] = field(default_factory=set)
@@ -46,23 +46,23 @@ class History:
     overtaken: int = 0
     since: int = 0
     differing: int = 0
-    _said: dict[int, int] = field(default_factory=dict)
+    _contents: dict[int, int] = field(default_factory=dict)
 
-    def add(self, told: RoundTold) -> None:
-        """The next round."""
-        self.seen.add(told.epoch)
-        if told.epoch < self.newest:
-            self.late, self.overtaken, self.since = self.late + 1, told.epoch, 0
+    def add(self, record: RoundEpoch) -> None:
+        """Adds the next round of the topic."""
+        self.seen.add(record.epoch)
+        if record.epoch < self.newest:
+            self.late, self.overtaken, self.since = self.late + 1, record.epoch, 0
             return
-        if told.epoch > self.newest:
-            self.differing, self._said = 0, {}
-        self.newest, self.since = told.epoch, self.since + 1
-        content = hash((told.ts, told.commands))
-        self.differing += self._said.setdefault(told.round, content) != content
+        if record.epoch > self.newest:
+            self.differing, self._contents = 0, {}
+        self.newest, self.since = record.epoch, self.since + 1
+        content = hash((record.ts, record.commands))
+        self.differing += self._contents.setdefault(record.round, content) != content
 
 
 def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
-    """Epochs of commands or rounds; what cannot be read is left out, because whoever reads it for its content complains about it."""
+    """Epochs of commands or rounds. Skips unreadable records; the readers of their content report them."""
     for value in values:
         try:
             yield msgspec.json.decode(value, type=EpochOnly)
@@ -71,39 +71,39 @@ def epochs_in(values: Iterable[bytes]) -> Iterator[EpochOnly]:
 
 
 def next_epoch(uris: Sequence[str], access: TopicAccess = NO_SECURITY) -> int:
-    """One more than the highest epoch on any of the topics, 1 if there is none. Raises SettingsError, SinkError."""
-    highest = max((told.epoch for uri in uris for told in epochs_in(one.value for one in _records(uri, access))), default=0)
+    """One more than the highest epoch on the topics, 1 on empty topics. Raises SettingsError, SinkError."""
+    highest = max((record.epoch for uri in uris for record in epochs_in(one.value for one in _records(uri, access))), default=0)
     if highest >= LARGEST_INTEGER:
-        raise SinkError(f"the topics {', '.join(uris)} hold epoch {highest}, after which there is none: begin with new topics")
+        raise SinkError(f"the topics {', '.join(uris)} contain epoch {highest}, the highest possible: use new topics")
     return highest + 1
 
 
 def histories(uri: str, access: TopicAccess = NO_SECURITY, skipped: Skipped | None = None) -> dict[str, History]:
-    """By cluster, what the rounds of a topic tell. Records that are no rounds go to `skipped`. Raises SettingsError, SinkError."""
-    found: dict[str, History] = {}
-    for _, told in readable(_records(uri, access), _round_told, Skipped(uri, "round") if skipped is None else skipped):
-        found.setdefault(told.cluster, History()).add(told)
-    return found
+    """The epochs of a topic's rounds, by cluster. Records that are not rounds go to `skipped`. Raises SettingsError, SinkError."""
+    by_cluster: dict[str, History] = {}
+    for _, record in readable(_records(uri, access), _round_epoch, Skipped(uri, "round") if skipped is None else skipped):
+        by_cluster.setdefault(record.cluster, History()).add(record)
+    return by_cluster
 
 
-def newest_rounds(uri: str, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundTold]:
-    """By cluster and epoch, the newest round on a topic. Raises SettingsError, SinkError.
+def newest_rounds(uri: str, access: TopicAccess = NO_SECURITY, *, since_ms: int | None = None) -> dict[tuple[str, int], RoundEpoch]:
+    """The newest round of each cluster and epoch on a topic. Raises SettingsError, SinkError.
 
-    `since_ms`: leaves out rounds that were published before (ms since the epoch); a file topic's segments only as a whole.
+    `since_ms`: skips rounds published before (ms since the epoch); on file topics, whole segments only.
     """
-    newest: dict[tuple[str, int], RoundTold] = {}
-    for _, told in readable(_records(uri, access, since_ms), _round_told, Skipped(uri, "round")):
-        key = (told.cluster, told.epoch)
-        if key not in newest or told.round >= newest[key].round:
-            newest[key] = told
+    newest: dict[tuple[str, int], RoundEpoch] = {}
+    for _, record in readable(_records(uri, access, since_ms), _round_epoch, Skipped(uri, "round")):
+        key = (record.cluster, record.epoch)
+        if key not in newest or record.round >= newest[key].round:
+            newest[key] = record
     return newest
 
 
-def _round_told(value: bytes) -> RoundTold:
+def _round_epoch(value: bytes) -> RoundEpoch:
     try:
-        return msgspec.json.decode(value, type=RoundTold)
+        return msgspec.json.decode(value, type=RoundEpoch)
     except (ValueError, RecursionError) as error:
-        raise complaint(value, RoundTold, str(error)) from None
+        raise complaint(value, RoundEpoch, str(error)) from None
 
 
 def _records(uri: str, access: TopicAccess, since_ms: int | None = None) -> Iterator[TopicRecord]:

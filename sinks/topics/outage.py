@@ -1,4 +1,4 @@
-"""What a process does while a server is away that has answered before: it tries again, ever more rarely, and logs its begin and end."""
+"""Outages of servers: a process retries with exponential backoff and logs when an outage begins and ends."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ _DOUBLINGS = 5
 
 @dataclass
 class Outage:
-    """The time since something worked last, as two threads see it: the one that works, and one that only asks (`sinks/topics/watch.py`).
+    """The current outage, shared by two threads: one works, the other only probes the servers (`sinks/topics/watch.py`).
 
-    `patience_s`: how long it is endured. `wait`: sleeps for a number of seconds; True from it means that the process is to end. `say`
-    hears one sentence when an outage begins and one when it is over, whichever thread notices first.
+    `limit_s`: longest outage before the process gives up. `wait`: sleeps for a number of seconds; returns True if the process is to stop.
+    `log`: gets one line when an outage begins and one when it ends, whichever thread notices first.
 
-    An outage lasts while the thread that asks has no answer, or the work fails: once where nothing asks, and twice in a row where the
-    servers answer that thread, because a first failure may be left from before. Work that succeeds ends no outage that the other thread
-    sees: on Pulsar, reading fails only when there is something to read.
+    An outage lasts while probes get no answer or work fails: one failure counts without probes, two in a row are needed while probes are
+    answered, because the first may be a leftover of an earlier outage. Successful work does not end an outage that probes detect: on
+    Pulsar, a read fails only when there is something to read.
     """
 
-    patience_s: float
+    limit_s: float
     wait: Callable[[float], bool]
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
-    #: When the work that does not succeed failed first.
+    #: Time of the first failure since the last success.
     _failing_since: float | None = field(default=None, init=False)
-    #: How often it has failed since it last worked, or since the servers were back.
+    #: Failures since the last success, or since the servers answered again.
     _failures: int = field(default=0, init=False)
-    #: Whether the servers answer the thread that asks; None before its first question.
+    #: Whether the servers answer probes; None before the first probe.
     _answering: bool | None = field(default=None, init=False)
-    _said_at: float | None = field(default=None, init=False)
+    _logged_at: float | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def over(self) -> None:
-        """It works."""
+    def succeeded(self) -> None:
+        """Records that work succeeded."""
         with self._lock:
             self._failing_since, self._failures = None, 0
-            self._tell()
+            self._log_change()
 
-    def endure(self, error: RebalancerError) -> None:
-        """Logs what is wrong and waits. Raises the error when trying again cannot help, or no patience is left."""
+    def wait_or_raise(self, error: RebalancerError) -> None:
+        """Logs a failure of the work and sleeps. Raises the error if it is not retryable or the outage exceeds the limit."""
         now = self.clock()
         with self._lock:
             self._failing_since = now if self._failing_since is None else self._failing_since
-            if not error.retryable or now - self._failing_since >= self.patience_s:
+            if not error.retryable or now - self._failing_since >= self.limit_s:
                 raise error
             pause_s = min(_FIRST_PAUSE_S * 2 ** min(self._failures, _DOUBLINGS), _LONGEST_PAUSE_S)
             self._failures += 1
-            self._tell(error)
+            self._log_change(error)
         self.wait(pause_s)
 
-    def asked(self, error: RebalancerError | None) -> None:
-        """The thread that only asks has this error, or None with an answer."""
+    def probed(self, error: RebalancerError | None) -> None:
+        """Records the result of a probe: its error, or None."""
         with self._lock:
             if error is None and self._answering is False:
                 self._failures = 0
             self._answering = error is None
-            self._tell(error)
+            self._log_change(error)
 
-    def _tell(self, error: RebalancerError | None = None) -> None:
+    def _log_change(self, error: RebalancerError | None = None) -> None:
         away = self._answering is False or self._failures > (1 if self._answering else 0)
-        if away and self._said_at is None and error is not None:
-            self._said_at = self.clock()
-            self.say(f"{str(error).rstrip('.')}; trying again for up to {self.patience_s:g} s")
-        elif not away and self._said_at is not None:
-            self.say(f"the servers of the topics answer again after {self.clock() - self._said_at:.0f} s")
-            self._said_at = None
+        if away and self._logged_at is None and error is not None:
+            self._logged_at = self.clock()
+            self.log(f"{str(error).rstrip('.')}; trying again for up to {self.limit_s:g} s")
+        elif not away and self._logged_at is not None:
+            self.log(f"the servers of the topics answer again after {self.clock() - self._logged_at:.0f} s")
+            self._logged_at = None

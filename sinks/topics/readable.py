@@ -1,6 +1,6 @@
-"""Records of a topic for people to read: what is not of the topic's kind is skipped, counted, and named by its place.
+"""Reads topics for people: records of another kind are skipped, counted, and reported with their positions.
 
-A topic may hold anything: records of a later version, of another program, bytes that are no JSON. None of them ends a reading command.
+A topic may contain anything: records of a later version, of another program, or bytes that are not JSON. None of them ends a command.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from sinks.wire.position import Position
 from strategies.errors import WireError
 
 T = TypeVar("T")
-#: Places that are named before the rest is only counted.
+#: Positions in a message before the rest is only counted.
 _PLACES = 3
 
 
 class Placed(NamedTuple):
-    """The bytes of a record and where they are."""
+    """The bytes of a record and its position."""
 
     position: Position
     value: bytes
 
     @property
     def unread(self) -> str:
-        """Empty: it was read."""
+        """Always empty: the record was read."""
         return ""
 
 
@@ -41,7 +41,7 @@ class _Record(Protocol):
 
 @dataclass(slots=True)
 class _Reason:
-    """Records that were skipped for one reason: the first places, and what is wrong with the first record."""
+    """Records skipped for one reason: the first positions, and the complaint about the first record."""
 
     text: str
     places: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Reason:
 
 @dataclass(slots=True)
 class Skipped:
-    """Records of `source` that were skipped. `kind`: what they are not, in the singular, for example "command"."""
+    """Records of `source` that were skipped. `kind`: the expected kind, in the singular, for example "command"."""
 
     source: str
     kind: str
@@ -61,19 +61,19 @@ class Skipped:
         return sum(reason.count for reason in self.reasons.values())
 
     def add(self, position: Position, error: WireError) -> None:
-        """One more record."""
+        """Adds a skipped record."""
         reason = self.reasons.setdefault(error.code, _Reason(error.text))
         reason.count += 1
         if len(reason.places) < _PLACES:
             reason.places.append(place(position))
 
     def lines(self) -> list[str]:
-        """One line per reason code: how many, the first places, and what is wrong with the first record."""
+        """One line per reason code: the number of records, the first positions, and the complaint about the first record."""
         return [_line(self, code, reason) for code, reason in self.reasons.items()]
 
 
 def readable(records: Iterable[_Record], decode: Callable[[bytes], T], skipped: Skipped) -> Iterator[tuple[Position, T]]:
-    """The decoded records with their positions. A record for which `decode` raises WireError, or that was not read, goes to `skipped`."""
+    """The decoded records with their positions. A record that is unread, or for which `decode` raises WireError, goes to `skipped`."""
     for record in records:
         try:
             check_read(record)
@@ -85,13 +85,13 @@ def readable(records: Iterable[_Record], decode: Callable[[bytes], T], skipped: 
 
 
 def check_read(record: _Record) -> None:
-    """Raises WireError where the topic holds something at this place that cannot be read."""
+    """Raises WireError for a position of the topic that cannot be read."""
     if record.unread:
         raise WireError("unreadable-batch", record.unread)
 
 
 def place(position: Position) -> str:
-    """A position as the topic's own tools name it; of a recording, the byte in the uncompressed file."""
+    """The position as the topic's own tools print it; in a recording, the byte offset in the uncompressed file."""
     topic, partition, offset = position
     scheme = topic.partition("://")[0] if "://" in topic else ""
     match scheme:

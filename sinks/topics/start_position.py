@@ -1,4 +1,4 @@
-"""Where a new reader of a topic begins: earliest, latest, or a moment."""
+"""Start position of a new reader: earliest, latest, or a time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 
 
 def start_ms(start: str) -> int | None:
-    """The moment as milliseconds since 1970; None for `earliest` and `latest`. Raises ValueError, OverflowError."""
+    """The time in ms since 1970; None for `earliest` and `latest`. Raises ValueError, OverflowError."""
     if start in ("earliest", "latest"):
         return None
     if start.isdecimal():
         return int(start)
-    moment = datetime.fromisoformat(start)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    time = datetime.fromisoformat(start)
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def start_complaints(setting: str, start: str) -> list[str]:
-    """What is wrong with the value of a setting; nothing if it can be used."""
+    """Complaints about a start position; empty if it is valid."""
     try:
         start_ms(start)
     except (ValueError, OverflowError):

@@ -1,6 +1,6 @@
-"""Topics are named by URI and mean the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/ns/topic.
+"""Topic URIs, the same everywhere: file:///folder, kafka://host:port/topic, pulsar://host:port/tenant/namespace/topic.
 
-`pulsar+ssl://` is Pulsar's own word for a port with TLS.
+`pulsar+ssl://` is Pulsar's own scheme for a TLS port.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from strategies.errors import SettingsError
 
 Scheme = Literal["file", "kafka", "pulsar"]
 _SECURE = "pulsar+ssl"
-#: As org.apache.kafka.common.internals.Topic has it, which also forbids "." and "..".
+#: The rule of org.apache.kafka.common.internals.Topic, which also forbids "." and "..".
 _KAFKA_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicUri:
-    """`servers` is host:port, or several with commas, or empty (files).
+    """`servers`: host:port, or several separated by commas; empty for files.
 
-    `name` is the folder, the Kafka topic, or tenant/namespace/topic. `secure`: a Pulsar topic behind a port with TLS.
+    `name`: the folder, the Kafka topic, or tenant/namespace/topic. `secure`: a Pulsar topic on a TLS port.
     """
 
     scheme: Scheme
@@ -33,19 +33,19 @@ class TopicUri:
 
     @property
     def folder(self) -> Path:
-        """The folder of a file topic. Raises SettingsError for a topic that needs a server."""
+        """The folder of a file topic. Raises SettingsError for topics on servers."""
         if self.scheme != "file":
             raise SettingsError([f"{self}: this needs a file topic; use file:///folder."])
         return Path(self.name)
 
     @property
     def service_url(self) -> str:
-        """The brokers of a Pulsar topic, as its clients want to have them named."""
+        """The service URL of a Pulsar topic, as Pulsar clients expect it."""
         return f"{_SECURE if self.secure else self.scheme}://{self.servers}"
 
     @property
     def identity(self) -> str:
-        """What stays the same when servers are added or renamed: the URI without them."""
+        """The URI without servers, which stays equal when servers are added or renamed."""
         return str(self) if self.scheme == "file" else f"{self.scheme}:///{quote(self.name)}"
 
     def __str__(self) -> str:
@@ -54,17 +54,17 @@ class TopicUri:
 
 
 def parse_topic(uri: str) -> TopicUri:
-    """Raises SettingsError with one complaint that says how the URI should look."""
+    """Parses a topic URI. Raises SettingsError with the expected form."""
     try:
         parts = urlsplit(uri)
         addressed = [urlsplit(f"//{server}") for server in parts.netloc.split(",")]
         named = all(server.hostname and server.port is not None and not server.username for server in addressed)
     except ValueError as error:
-        raise _complaint(uri, f"is no URI ({error})") from error
+        raise _complaint(uri, f"is not a URI ({error})") from error
     if parts.scheme == "file":
         return _file(uri, parts.netloc, unquote(parts.path))
     if parts.scheme not in ("kafka", "pulsar", _SECURE):
-        raise _complaint(uri, "has no scheme this program knows")
+        raise _complaint(uri, "has an unknown scheme")
     if not named:
         raise _complaint(uri, "names no host:port")
     name = unquote(parts.path).strip("/")
@@ -77,7 +77,7 @@ def parse_topic(uri: str) -> TopicUri:
 
 
 def file_topic_uri(folder: Path) -> str:
-    """The URI of a folder, as a setting would hold it."""
+    """The URI of a folder, as settings contain it."""
     return str(TopicUri("file", "", str(folder.absolute())))
 
 

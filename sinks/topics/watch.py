@@ -1,8 +1,8 @@
-"""Asks the servers of topics every few seconds whether they answer, beside the work.
+"""Probes the servers of topics every few seconds, in a thread beside the work.
 
-Clients wait for a server that is away, and for as long as they wait they say nothing: Spark's Kafka source for minutes, kafka-python for
-`kafka.timeout_ms`, Pulsar's client for `pulsar.deadline_ms` when it writes and for ever when it reads. So a thread of its own asks, with
-connections of its own.
+During an outage clients retry silently: Spark's Kafka source for minutes, kafka-python for `kafka.timeout_ms`, Pulsar's client for
+`pulsar.deadline_ms` when it writes and without limit when it reads. So a separate thread with its own connections notices and reports
+the outage.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.admin import missing_topics
 from sinks.topics.kafka.settings import KafkaAccess, kafka_access
 from sinks.topics.outage import Outage
-from sinks.topics.pulsar.question import PulsarQuestion
+from sinks.topics.pulsar.probe import PulsarProbe
 from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import PublishTimeout, RebalancerError
 
 _EVERY_S = 3.0
-#: How long a server may take to answer the question: it is a small one.
+#: Timeout of a probe, which is a small request.
 _ANSWERS_MS = 5_000
-#: How long a Pulsar broker may take to accept a connection: of several in a topic's URI, the next one is to have its turn.
+#: Timeout for connecting to a Pulsar broker, short enough to try the next broker of the topic's URI.
 _CONNECTS_MS = 1_500
-#: How long the end of the work waits for a question under way.
+#: Longest wait for a running probe when the work ends.
 _END_S = 1.0
 
 
 @contextmanager
 def watched(uris: Iterable[str], access: TopicAccess, outage: Outage) -> Iterator[None]:
-    """While this lasts, `outage` hears every few seconds whether the servers of these topics answer. Raises SettingsError."""
-    questions = _questions(uris, access)
-    if not questions:
+    """Probes the servers of these topics while the context lasts and reports to `outage`. Raises SettingsError."""
+    probes = _probes(uris, access)
+    if not probes:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(questions, outage, ended), name="watch-topics", daemon=True)
+    thread = threading.Thread(target=_watch, args=(probes, outage, ended), name="watch-topics", daemon=True)
     thread.start()
     try:
         yield
@@ -47,15 +47,15 @@ def watched(uris: Iterable[str], access: TopicAccess, outage: Outage) -> Iterato
         thread.join(_END_S)
 
 
-class _Question(Protocol):
-    """Raises SinkError, PublishTimeout where servers do not answer."""
+class _Probe(Protocol):
+    """Raises SinkError, PublishTimeout if servers do not answer."""
 
     def __call__(self) -> None: ...
     def close(self) -> None: ...
 
 
-class _KafkaQuestion:
-    """Whether servers give the metadata of topics; each time over a connection of its own."""
+class _KafkaProbe:
+    """Requests the metadata of topics, over a new connection each time."""
 
     def __init__(self, topics: Collection[TopicUri], access: KafkaAccess) -> None:
         self._topics, self._access = topics, access
@@ -64,35 +64,35 @@ class _KafkaQuestion:
         missing_topics(self._topics, self._access)
 
     def close(self) -> None:
-        """Nothing is open between two questions."""
+        """Does nothing: no connection is open between two probes."""
 
 
-def _questions(uris: Iterable[str], access: TopicAccess) -> list[_Question]:
+def _probes(uris: Iterable[str], access: TopicAccess) -> list[_Probe]:
     topics = [parse_topic(uri) for uri in uris]
     on_kafka, on_pulsar = ([topic for topic in topics if topic.scheme == scheme] for scheme in ("kafka", "pulsar"))
-    found: list[_Question] = []
+    found: list[_Probe] = []
     if on_kafka:
-        found.append(_KafkaQuestion(on_kafka, kafka_access(replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS)))))
+        found.append(_KafkaProbe(on_kafka, kafka_access(replace(access.kafka, timeout_ms=min(access.kafka.timeout_ms, _ANSWERS_MS)))))
     if on_pulsar:
-        patience = {"deadline_ms": _ANSWERS_MS, "connect_timeout_ms": _CONNECTS_MS}
-        shortened = {name: min(getattr(access.pulsar, name), most) for name, most in patience.items()}
-        found.append(PulsarQuestion(on_pulsar, replace(access.pulsar, **shortened)))
+        limits = {"deadline_ms": _ANSWERS_MS, "connect_timeout_ms": _CONNECTS_MS}
+        shortened = {name: min(getattr(access.pulsar, name), most) for name, most in limits.items()}
+        found.append(PulsarProbe(on_pulsar, replace(access.pulsar, **shortened)))
     return found
 
 
-def _watch(questions: Sequence[_Question], outage: Outage, ended: threading.Event) -> None:
+def _watch(probes: Sequence[_Probe], outage: Outage, ended: threading.Event) -> None:
     try:
         while not ended.wait(_EVERY_S):
-            error = next(filter(None, map(_answer, questions)), None)
+            error = next(filter(None, map(_answer, probes)), None)
             if not ended.is_set():
-                outage.asked(error)
+                outage.probed(error)
     finally:
-        for question in questions:
-            question.close()
+        for probe in probes:
+            probe.close()
 
 
 def _answer(ask: Callable[[], None]) -> RebalancerError | None:
-    """Only silence is an outage; a topic that is gone or a login that is refused ends the work itself."""
+    """The error of a probe without answer. A deleted topic or a refused login is no outage; it ends the work itself."""
     try:
         ask()
     except PublishTimeout as error:

@@ -1,4 +1,4 @@
-"""The wire format: bytes of a topic to records and back. Anything that cannot be decoded raises WireError, and nothing else does."""
+"""Encodes and decodes the records of the five topics. A record that cannot be decoded raises WireError; no other error is raised."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _REJECTED = msgspec.json.Decoder(RejectedRecord)
 
 
 def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> TelemetryRecord:
-    """One telemetry record. `origin` (see `pack_origin`, or empty) is carried along and knows the true size of a cut record."""
+    """Decodes one telemetry record. `origin` (from `pack_origin`, or empty) travels with it and holds the true size of a cut record."""
     size = origin_size(origin) if origin else len(value)
     if size > limits.max_record_bytes:
         largest = limits.max_record_bytes
@@ -74,7 +74,7 @@ def decode(value: bytes, origin: bytes, limits: WireLimits = DEFAULT_LIMITS) -> 
 
 
 def cluster_of(value: bytes) -> str:
-    """The cluster a record names, if that much of it can be read; otherwise an empty string. For keys of rejected rows."""
+    """The cluster that a record names, or an empty string if it cannot be read. Used as the key of rejected rows."""
     try:
         check_shape(value)
         name = _CLUSTER.decode(value).cluster
@@ -84,12 +84,12 @@ def cluster_of(value: bytes) -> str:
 
 
 def decode_command(value: bytes) -> Command:
-    """One record of the COMMANDS topic. Raises WireError."""
+    """Decodes one record of the COMMANDS topic. Raises WireError."""
     return to_command(_decode(_COMMAND, value, CommandRecord))
 
 
 def read_command(value: bytes) -> CommandRecord:
-    """One record of the COMMANDS topic with all its fields and legal names, for those who act on it. Raises WireError."""
+    """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by executors. Raises WireError."""
     record = _decode(_COMMAND, value, CommandRecord)
     check_cluster(record.cluster)
     check_bundles([record.bundle], "$.bundle: {}")
@@ -100,17 +100,17 @@ def read_command(value: bytes) -> CommandRecord:
 
 
 def decode_round(value: bytes) -> Round:
-    """One record of the ROUNDS topic. Raises WireError."""
+    """Decodes one record of the ROUNDS topic. Raises WireError."""
     return to_round(_decode(_ROUND, value, RoundRecord))
 
 
 def decode_outcome(value: bytes) -> Outcome:
-    """One record of the OUTCOMES topic. Raises WireError."""
+    """Decodes one record of the OUTCOMES topic. Raises WireError."""
     return to_outcome(_decode(_OUTCOME, value, OutcomeRecord))
 
 
 def decode_rejected(value: bytes) -> RejectedRecord:
-    """One record of the REJECTED topic; `original` comes as bytes. Raises WireError."""
+    """Decodes one record of the REJECTED topic; `original` is bytes. Raises WireError."""
     return _decode(_REJECTED, value, RejectedRecord)
 
 
@@ -118,8 +118,8 @@ def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) 
     check_shape(value)
     try:
         if not value.isascii():
-            value.decode()  # the decoder looks only into strings that it keeps
+            value.decode()  # msgspec checks only the strings that it keeps
         return decoder.decode(value)
     except (ValueError, RecursionError) as error:
-        # The decoder's own error stays behind: Python's errors hold the whole record.
+        # `from None`: the decoder's own error holds the whole record.
         raise complaint(value, contract, str(error)) from None

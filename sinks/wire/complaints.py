@@ -1,8 +1,8 @@
-"""Why a record cannot be decoded: its code, the place, the next step.
+"""Explains why a record cannot be decoded: reason code, the field's path, and the next step.
 
-Runs only after the fast decoder has said no; that one's messages name neither the bundle nor the next step, so the record is read
-once more, slowly. Every text depends on the record alone, because rejected rows must come out the same at every replay. Memory and time
-are linear in the record's size: values are walked without keeping their places, and no complaint quotes more than a line.
+Runs only after msgspec refused a record: its messages name neither the bundle nor the next step, so the record is parsed a second
+time, more slowly. Every text depends on the record alone, because a replay must produce the same rejected rows. Memory and time are
+linear in the record's size: the paths of values are not stored, and no text quotes more than one line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"missing required field `([^`]*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
-#: Without one of these in its bytes, nothing in a record can be NaN, infinite or half a character.
+#: Without one of these in its bytes, a record holds no NaN, no infinity and no unpaired surrogate.
 _SUSPICIOUS = re.compile(rb"NaN|Infinity|\\u[dD]")
 _NUMBERS_AS_TEXT = frozenset({"NaN", "Infinity", "-Infinity"})
 _TYPES = {
@@ -49,27 +49,27 @@ _EXPECTED_TYPES = {
     "bool": "true or false",
 }
 _EMPTY = {"cluster": "cluster-empty", "broker": "broker-empty"}
-#: Fields whose inside the contract leaves open; nothing in them is refused.
+#: Fields whose content the contract leaves open; nothing in them is refused.
 _OPEN: Mapping[type[Any], str] = {PoliciesRecord: "report", CommandRecord: "limits"}
-#: A path is written with this many steps at its beginning and at its end.
+#: A path shows this many steps at its beginning and at its end.
 _SHOWN_STEPS = 8
-#: What the decoder says may quote the record.
-_SAID = 200
+#: The decoder's message may quote the record; it is cut to this number of characters.
+_LONGEST_QUOTE = 200
 
-#: A type of the contract, or the types by the record's kind.
+#: A type of the contract, or one type per kind of record.
 Contract = type[Any] | Mapping[str, type[Any]]
 _Steps = Sequence[str | int]
 
 
 @dataclass(frozen=True, slots=True)
 class _NoNumber:
-    """NaN or Infinity, which JSON does not know but many programs write."""
+    """NaN or Infinity: not legal in JSON, but written by many programs."""
 
     text: str
 
 
-def complaint(value: bytes, contract: Contract, said: str) -> WireError:
-    """What is wrong with a record that the decoder refused; `said` is the decoder's own message."""
+def complaint(value: bytes, contract: Contract, decoder_message: str) -> WireError:
+    """The error for a record that the decoder refused. `decoder_message`: the decoder's own message."""
     try:
         tree = _read(value)
         if _SUSPICIOUS.search(value):
@@ -82,7 +82,7 @@ def complaint(value: bytes, contract: Contract, said: str) -> WireError:
         return error
     except RecursionError:
         return too_deep()
-    return _unexplained(tree, said)
+    return _unexplained(tree, decoder_message)
 
 
 def _read(value: bytes) -> dict[str, Any]:
@@ -107,22 +107,22 @@ def _hint(error: json.JSONDecodeError) -> str:
     return f"{error.msg.removesuffix(' at')} (character {error.pos})"
 
 
-def _unexplained(tree: dict[str, Any], said: str) -> WireError:
-    """The decoder refused what fits the contract: a number nobody can hold where anything may stand, or a key that is there twice."""
+def _unexplained(tree: dict[str, Any], decoder_message: str) -> WireError:
+    """For a record that fits the contract and is refused: an infinite number in an open field, or a key that occurs twice."""
     for steps, leaf, _ in _leaves(tree):
         if isinstance(leaf, float) and not math.isfinite(leaf):
             return _out_of_range(_path(steps), leaf)
-    said = said if len(said) <= _SAID else f"{said[:_SAID]}…"
-    return WireError("not-json", f"The record is not JSON as its contract means it ({said}); write every key of an object once.")
+    decoder_message = decoder_message if len(decoder_message) <= _LONGEST_QUOTE else f"{decoder_message[:_LONGEST_QUOTE]}…"
+    return WireError("not-json", f"The record is not JSON as its contract means it ({decoder_message}); write every key of an object once.")
 
 
 def _integer(digits: str) -> int | float:
-    """Python refuses to read thousands of digits; such a number is out of range wherever it stands."""
+    """A number of 400 digits or more as a float: int() refuses thousands of digits, and such a number is out of range anyway."""
     return int(digits) if len(digits) < 400 else float(digits)
 
 
 def _check_characters(tree: dict[str, Any]) -> None:
-    """What JSON cannot hold; before the version, so that a record of a later version is not blamed for its fields."""
+    """Refuses values that JSON cannot hold. Runs before the version check, which must not report the fields of a later version."""
     for steps, leaf, halved in _leaves(tree):
         if isinstance(leaf, _NoNumber):
             raise WireError("not-finite", f"{_path(steps)} is {leaf.text}, which is no JSON number; leave the record out or send a figure.")
@@ -154,9 +154,9 @@ def _check_kind(tree: dict[str, Any], contract: Mapping[str, type[Any]]) -> None
 
 
 def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
-    """Everything with nothing inside it (empty arrays and objects too), in reading order; without recursion.
+    """All values without children (empty arrays and objects too), depth first in the order of the record; without recursion.
 
-    With it its place, which is good until the next one is asked for, and whether a key that was new on the way holds half a character.
+    Each comes with its path, valid until the next value is taken, and whether a new key on that path has an unpaired surrogate.
     """
     steps: list[str | int] = []
     waiting: list[Iterator[tuple[Any, Any]]] = [iter([("", tree)])]
@@ -178,7 +178,7 @@ def _leaves(tree: Any) -> Iterator[tuple[_Steps, Any, bool]]:
 
 
 def _check_fields(tree: dict[str, Any], expected: type[Any]) -> None:
-    """Raises the first complaint about a field; where the decoder says only "some entry of this object", finds out which."""
+    """Raises WireError for the first field that is wrong. Where the decoder only says "some entry of this object", finds the entry."""
     open_field = _OPEN.get(expected)
     if open_field is not None and isinstance(tree.get(open_field), dict):
         tree = tree | {open_field: {}}
@@ -202,17 +202,17 @@ def _refusal(tree: dict[str, Any], expected: type[Any]) -> str | None:
 
 
 def _first_refused(tree: dict[str, Any], expected: type[Any], steps: _Steps, message: str) -> tuple[str, str]:
-    """The key of the entry that is at fault, and what the decoder says about it alone; `tree` keeps only that entry.
+    """The key of the refused entry and the decoder's message about it alone; `tree` keeps only that entry.
 
-    The first entries that are refused together are found by halving, so that it takes few looks however many there are.
+    Bisects the entries, so that the number of decoder calls grows with the logarithm of their number.
     """
     holder, above = _at(tree, steps), _at(tree, steps[:-1])
     entries = list(holder.items())
 
     def refusal(some: Sequence[tuple[str, Any]]) -> str | None:
         above[steps[-1]] = dict(some)
-        said = _refusal(tree, expected)
-        return said if said is not None and _steps(said)[: len(steps) + 1] == (*steps, "...") else None
+        decoder_message = _refusal(tree, expected)
+        return decoder_message if decoder_message is not None and _steps(decoder_message)[: len(steps) + 1] == (*steps, "...") else None
 
     first = bisect_left(range(1, len(entries)), True, key=lambda count: refusal(entries[:count]) is not None)
     return entries[first][0], refusal([entries[first]]) or message
@@ -304,7 +304,7 @@ def _shown(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """As short as it can be: an integer may have thousands of digits."""
+    """The number, shortened where it has more than 30 characters: an integer may have thousands of digits."""
     if value in (math.inf, -math.inf):
         return f"{'-' if value < 0 else ''}1.8e308 or more"
     text = str(value)

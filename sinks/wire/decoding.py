@@ -1,4 +1,4 @@
-"""From contract objects to the records the engine folds; checks what a schema cannot say."""
+"""Converts contract objects to the records that the engine folds, and checks what a schema cannot express."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from strategies.model import (
     Traffic,
 )
 
-#: A limit below this is a broken measurement, and usage divided by it would be infinite in float32.
+#: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 _SMALLEST_LIMIT = 1e-6
 _SIX_FIGURES = struct.Struct(">6d")
 
 
 def to_record(message: Any, origin: bytes) -> TelemetryRecord:
-    """One of the telemetry contracts' records as the engine's. Raises WireError."""
+    """Converts a telemetry message to the engine's record. Raises WireError."""
     check_cluster(message.cluster)
     return _READERS[type(message)](message, origin)
 
@@ -65,10 +65,10 @@ def _load_report(message: LoadReportRecord, origin: bytes) -> LoadReport:
 
 
 def _served(report: LocalBrokerData) -> int:
-    """How many bundles the broker serves; without the list, those with figures (Pulsar keeps the two equal)."""
+    """Number of bundles that the broker serves. Without `bundles`, the number with figures (Pulsar keeps both equal)."""
     if report.bundles is None:
         return len(report.lastStats)
-    # Names are judged before they are collected: what is no name may be short, and very many.
+    # Names are checked before they are collected: invalid names can be short and numerous.
     wrong = (name for name in report.bundles if name not in report.lastStats and not is_bundle(name))
     check_bundles([name for name in [min(wrong, default=None)] if name is not None], "$.report.bundles: {}")
     return len(set(report.bundles))
@@ -84,7 +84,7 @@ def _broker_load(message: BrokerLoadRecord, origin: bytes) -> LoadReport | Tombs
 
 
 def _top_bundles(message: TopBundlesRecord, origin: bytes) -> LoadReport:
-    """A withdrawn list is an empty one: the broker says nothing about any bundle any more."""
+    """A withdrawn list becomes an empty list: the broker no longer reports on any bundle."""
     check_broker(message.broker, "$.broker")
     entries = [] if message.report is None else message.report.topBundlesLoadData
     names = tuple(entry.bundleName for entry in entries)
@@ -107,21 +107,21 @@ def _sweep(message: SweepRecord, origin: bytes) -> Sweep:
 
 
 def _policies(message: PoliciesRecord, origin: bytes) -> Policies:
-    # Keys keep their order: the first isolation policy whose pattern matches is the one that governs a namespace.
+    # Keys keep their order: the first isolation policy whose pattern matches governs a namespace.
     snapshot = json.dumps(message.report, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Policies(message.cluster, message.ts, snapshot, origin)
 
 
 def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> OutcomeReport:
     if message.report.cluster != message.cluster:
-        told, inner = quoted(message.cluster), quoted(message.report.cluster)
-        text = f"$.report.cluster is {inner} and $.cluster is {told}; send an outcome to its own cluster."
+        outer, inner = quoted(message.cluster), quoted(message.report.cluster)
+        text = f"$.report.cluster is {inner} and $.cluster is {outer}; send an outcome to its own cluster."
         raise WireError("other-cluster", text)
     return OutcomeReport(message.cluster, message.ts, to_outcome(message.report, "$.report"), origin)
 
 
 def to_outcome(record: OutcomeRecord, place: str = "$") -> Outcome:
-    """An outcome of the OUTCOMES topic. Raises WireError for names that are none."""
+    """Converts a record of the OUTCOMES topic. Raises WireError for invalid names."""
     check_bundles([record.bundle], f"{place}.bundle: {{}}")
     for broker, field in ((record.owner_before, "owner_before"), (record.owner_after, "owner_after")):
         if broker is not None:
@@ -167,7 +167,7 @@ def _figures(
         _resource(report.directMemory, "directMemory"),
         _resource(report.bandwidthIn, "bandwidthIn"),
         _resource(report.bandwidthOut, "bandwidthOut"),
-        # Adding 0.0 turns -0.0 into 0.0, so that equal figures have equal bytes.
+        # Adding 0.0 turns -0.0 into 0.0: equal figures have equal bytes.
         Traffic(report.msgRateIn + 0.0, report.msgRateOut + 0.0, report.msgThroughputIn + 0.0, report.msgThroughputOut + 0.0),
         bundle_count,
         usage_average,
@@ -193,7 +193,7 @@ def _resource(resource: ResourceUsage, name: str) -> Resource:
 
 
 def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats]) -> BundleStats:
-    """Columns by way of flat arrays, which is the fastest road from objects into numpy."""
+    """Columns through flat arrays, the fastest way from objects into numpy."""
     figures: list[float] = []
     counts: list[int] = []
     for one in stats:
@@ -205,7 +205,7 @@ def _bundle_stats(names: tuple[str, ...], stats: Iterable[NamespaceBundleStats])
 
 
 def _digest(figures: Figures | None, bundles: BundleStats | None) -> str:
-    """16 hex digits over all that makes a report a new sample: CPU, traffic and bundles, neither heap nor `lastUpdate`."""
+    """16 hex digits over the fields that make a report a new sample: CPU, traffic and bundles, but neither heap nor `lastUpdate`."""
     digest = hashlib.blake2b(digest_size=8)
     if figures is not None:
         cpu, traffic = figures.cpu, figures.traffic

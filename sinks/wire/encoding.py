@@ -1,4 +1,4 @@
-"""Records of the output topics as bytes: canonical (fixed order of keys, shortest numbers, one line), so equal records are equal bytes."""
+"""Encodes records of the output topics canonically (fixed key order, shortest numbers, one line): equal records have equal bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode_command(command: Command) -> bytes:
-    """A record of the COMMANDS topic. Raises ContractError for figures that JSON cannot hold."""
+    """Encodes a record of the COMMANDS topic. Raises ContractError for NaN and infinite figures, which JSON cannot hold."""
     expected = command.expected
     record = CommandRecord(
         v=1,
@@ -46,7 +46,7 @@ def encode_command(command: Command) -> bytes:
 
 
 def encode_round(done: Round) -> bytes:
-    """A record of the ROUNDS topic. Raises ContractError for figures that JSON cannot hold."""
+    """Encodes a record of the ROUNDS topic. Raises ContractError for NaN and infinite figures, which JSON cannot hold."""
     _check_finite(done.usage.values(), "usage of a round")
     _check_finite(done.usage_after.values(), "usage after a round")
     record = RoundRecord(
@@ -73,17 +73,17 @@ def encode_round(done: Round) -> bytes:
 
 
 def encode_outcome(outcome: Outcome) -> bytes:
-    """A record of the OUTCOMES topic."""
+    """Encodes a record of the OUTCOMES topic."""
     return _ENCODER.encode(_outcome(outcome))
 
 
 def encode_outcome_telemetry(outcome: Outcome) -> bytes:
-    """The same outcome as a record of the TELEMETRY topic, which is how it comes back to the engine."""
+    """Encodes an outcome as a record of the TELEMETRY topic, through which it returns to the engine."""
     return _ENCODER.encode(OutcomeReportRecord(v=1, cluster=outcome.cluster, ts=outcome.ts, report=_outcome(outcome)))
 
 
 def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
-    """A record of the REJECTED topic; `cluster` is empty where nobody knows."""
+    """Encodes a record of the REJECTED topic; `cluster` is empty if unknown."""
     topic, partition, offset = origin.position
     record = RejectedRecord(
         v=1,
@@ -101,7 +101,7 @@ def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
 
 
 def to_command(record: CommandRecord) -> Command:
-    """What was encoded by `encode_command`."""
+    """The inverse of `encode_command`."""
     expected = record.expected
     return Command(
         id=record.id,
@@ -125,7 +125,7 @@ def to_command(record: CommandRecord) -> Command:
 
 
 def to_round(record: RoundRecord) -> Round:
-    """What was encoded by `encode_round`."""
+    """The inverse of `encode_round`."""
     return Round(
         cluster=record.cluster,
         round=record.round,
@@ -181,7 +181,7 @@ def _evidence(evidence: Evidence) -> dict[str, Scalar]:
 
 
 def _check_finite(figures: Iterable[Scalar], what: str) -> None:
-    """The encoder would write null for them, which reads as "unknown"."""
+    """Raises ContractError for NaN and infinity. The encoder would write null for them, which means "unknown"."""
     for figure in figures:
         if isinstance(figure, float) and not math.isfinite(figure):
             raise ContractError(f"The {what} holds {figure}, which JSON cannot; please report this as a bug with the round's telemetry.")

@@ -1,4 +1,4 @@
-"""A round's record that every topic takes: where it is too large, it names fewer brokers and bundles and says so."""
+"""Keeps a round's record within the size limit of topics: a record that is too large names fewer brokers and bundles."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 from sinks.wire.encoding import encode_round
 from strategies.model import Round, Skip
 
-#: Below what Pulsar takes by default (5 MiB) and what `topics create` allows on Kafka (8 MiB). 5,000 brokers make 1 MB.
+#: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of 5,000 brokers has 1 MB.
 LARGEST_ROUND = 4 * 2**20
 
 T = TypeVar("T")
 
 
 def encode_fitting(done: Round, most: int = LARGEST_ROUND) -> bytes:
-    """The record of a round with at most `most` bytes, unless even what is left without any names is larger."""
+    """Encodes a round in at most `most` bytes, unless the record without any names is larger."""
     value = encode_round(done)
     names = max(len(some) for some in (done.brokers, done.stale, done.commands, done.skips, *(skip.names for skip in done.skips)))
     while len(value) > most and names:
@@ -26,9 +26,9 @@ def encode_fitting(done: Round, most: int = LARGEST_ROUND) -> bytes:
 
 
 def _with_fewer(done: Round, names: int) -> Round:
-    """Lists with so many entries at most; figures of the brokers that are still named."""
+    """The round with at most `names` entries per list, and with figures of the brokers that remain."""
     brokers = done.brokers[:names]
-    text = f"the record would be too large for a topic: it names {len(brokers)} of {len(done.brokers)} brokers, and of the rest as many"
+    text = f"the record is too large for a topic: its lists are cut to {names} entries ({len(brokers)} of {len(done.brokers)} brokers)"
     shortened = Skip("cluster", (done.cluster,), "round-shortened", text, None, {"brokers": len(done.brokers), "stale": len(done.stale)})
     return replace(
         done,

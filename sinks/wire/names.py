@@ -1,4 +1,4 @@
-"""What names of bundles, brokers and clusters must look like before anything is decided about them."""
+"""Checks names of bundles, brokers and clusters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import lru_cache
 from sinks.wire.contracts.fields import LONGEST_NAME
 from strategies.errors import WireError
 
-#: Any script is welcome; what moves the cursor, breaks a line or turns the direction of a terminal is not.
+#: Letters of any script are legal. Control characters, line breaks and marks that change the direction of text are not.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[{_CONTROLS}]")
-#: Two parts, or three as in the heartbeat names of old brokers, then the range.
+#: Two parts (three in the heartbeat namespaces of old brokers), then the range.
 _PART = rf"[^/{_CONTROLS}]+"
 _NAMESPACE = re.compile(rf"{_PART}/{_PART}(?:/{_PART})?")
 _RANGE = re.compile(r"(0x[0-9a-fA-F]{8})_(0x[0-9a-fA-F]{8}|0x100000000)")
@@ -20,9 +20,9 @@ _BROKER = re.compile(rf"[^/\s{_CONTROLS}]+:[0-9]{{1,5}}")
 
 
 def is_bundle(name: str) -> bool:
-    """Whether the name is tenant/namespace and a range whose lower end is below its upper end.
+    """Whether the name is tenant/namespace/range and the range's lower end is below its upper end.
 
-    The two halves are remembered, not the whole: a large cluster has half a million bundles, but few namespaces and fewer ranges.
+    Caches the two halves, not the whole name: a large cluster has half a million bundles but few namespaces and ranges.
     """
     namespace, _, range_ = name.rpartition("/")
     return len(name) <= LONGEST_NAME and _is_range(range_) and _is_namespace(namespace)
@@ -40,7 +40,7 @@ def _is_range(text: str) -> bool:
 
 
 def is_broker(name: str) -> bool:
-    """Whether the name reads host:port; the host may be written in any script."""
+    """Whether the name has the form host:port; the host may use any script."""
     return len(name) <= LONGEST_NAME and _is_host_and_port(name)
 
 
@@ -50,7 +50,7 @@ def _is_host_and_port(name: str) -> bool:
 
 
 def check_bundles(names: Iterable[str], place: str) -> None:
-    """Raises WireError for the first name that is no bundle name; `place` is a path that names one entry, with {} for its key."""
+    """Raises WireError for the first invalid bundle name. `place`: path of an entry, with {} where its key goes."""
     for name in names:
         if not is_bundle(name):
             raise WireError(
@@ -61,23 +61,23 @@ def check_bundles(names: Iterable[str], place: str) -> None:
 
 
 def check_broker(name: str, place: str) -> None:
-    """Raises WireError unless the name reads host:port."""
+    """Raises WireError unless the name has the form host:port."""
     if not is_broker(name):
         raise WireError("broker-id", f"{place} is {quoted(name)}, no broker id; send host:port of the broker's web service.")
 
 
 def is_cluster(name: str) -> bool:
-    """Whether the name can be printed and be the key of every record that follows from this one."""
+    """Whether the name is printable and short enough to be a record's key."""
     return 0 < len(name) <= LONGEST_NAME and _CONTROL.search(name) is None
 
 
 def check_cluster(name: str) -> None:
-    """Raises WireError for a name with control characters in it."""
+    """Raises WireError for a name with control characters."""
     if not is_cluster(name):
         raise WireError("cluster-name", f"$.cluster is {quoted(name)}, with control characters in it; send the plain name of the cluster.")
 
 
 def quoted(text: str, longest: int = 80) -> str:
-    """The text in quotes, printable and not longer than a line, for use in a sentence."""
+    """The text in quotes, printable and cut to `longest` characters, for use in a message."""
     shown = text if len(text) <= longest else text[:longest] + "…"
     return '"' + "".join(c if c.isprintable() and c != '"' else f"\\u{ord(c):04x}" for c in shown) + '"'

@@ -1,4 +1,4 @@
-"""Where a record came from and its original bytes, as one opaque value that travels with the decoded record to the rejected topic."""
+"""A record's position and original bytes, packed into one value that travels with the decoded record to the rejected topic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from strategies.errors import ContractError
 _HEADER = struct.Struct(">BBHqqq")
 _VERSION = 1
 _COMPRESSED = 1
-#: Kept of a record's original. In base64 it fits into 1 MB, which every topic takes as it is by default (Kafka 1 MB, Pulsar 5 MiB).
+#: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka (1 MB) and Pulsar (5 MiB).
 LARGEST_ORIGINAL = 512 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`value`: the original bytes, or the first of them when `truncated`; `size`: how many there were."""
+    """`value`: the original bytes, or their beginning if `truncated`. `size`: bytes of the whole record."""
 
     position: Position
     value: bytes
@@ -32,9 +32,9 @@ class Origin:
 
 
 def pack_origin(position: Position, value: bytes, size: int | None = None, *, compress: bool = True) -> bytes:
-    """At most LARGEST_ORIGINAL bytes of `value` are kept, so that a record of 8 MB is not carried a second time.
+    """Keeps at most LARGEST_ORIGINAL bytes of `value`, so that a record of 8 MB is not copied.
 
-    `size` is given where `value` holds only the beginning. Without `compress` it is faster and larger; readers need not care.
+    `size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger; `unpack_origin` reads both.
     """
     topic = position.topic.encode()
     flags = _COMPRESSED if compress else 0
@@ -44,12 +44,12 @@ def pack_origin(position: Position, value: bytes, size: int | None = None, *, co
 
 
 def origin_size(origin: bytes) -> int:
-    """The true size of the record in bytes, without unpacking anything else."""
+    """Bytes of the whole record, read from the header alone."""
     return int(_header(origin)[5])
 
 
 def unpack_origin(origin: bytes) -> Origin:
-    """The opposite of `pack_origin`. Raises ContractError for bytes that it did not write."""
+    """The inverse of `pack_origin`. Raises ContractError for bytes that `pack_origin` did not write."""
     _, flags, topic_length, partition, offset, size = _header(origin)
     start = _HEADER.size + topic_length
     body = origin[start:]

@@ -1,4 +1,4 @@
-"""What leaves the deciding part: rows for the three output topics, all through one stream."""
+"""Rows for the three output topics (commands, rounds, rejected), as the engine's events become one stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.model import Command, Event, Round
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """One record of the topic that `kind` names; `key` is the cluster, empty if unknown."""
+    """One record for the topic that `kind` names. `key`: the cluster, empty if unknown."""
 
     kind: Literal["commands", "rounds", "rejected"]
     key: str
@@ -23,7 +23,7 @@ class OutputRow:
 
 
 def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
-    """A command or a round (signed where there is a key), or a record that the engine understood and could not use."""
+    """The row of a command or a round (signed if there is a key), or of a record that the engine could not use."""
     if isinstance(event, Command):
         record = encode_command(event)
         return OutputRow("commands", event.cluster, record if key is None else key.sign(record))
@@ -34,5 +34,5 @@ def event_row(event: Event, key: SigningKey | None = None) -> OutputRow:
 
 
 def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:
-    """A record that could not be used; `origin` as made by `pack_origin`, `cluster` empty if unknown."""
+    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty if unknown."""
     return OutputRow("rejected", cluster, encode_rejected(error, unpack_origin(origin), cluster))

@@ -1,4 +1,4 @@
-"""Where a record stands in its topic."""
+"""The position of a record in its topic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Ordered by topic, partition, offset. In a file topic the partition is the segment's number and the offset a byte in it."""
+    """Sorted by topic, partition, offset. In a file topic: segment number and byte offset in the segment."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""Telemetry records without our envelope: a broker's own report, its cluster and broker in the record's headers or key."""
+"""Telemetry without our envelope: a broker's own report, whose cluster and broker are in the record's headers or key."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from strategies.settings import Setting
 
 Format = Literal["envelope", "raw"]
 RawKind = Literal["load-report", "broker-load-data", "top-bundles-load-data"]
-#: The kind whose withdrawal makes the job forget a broker.
+#: Withdrawing a report of this kind makes the job forget the broker.
 _FIGURES: RawKind = "broker-load-data"
 _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What stands in the records of the telemetry topic."""
+    """Format of the records on the telemetry topic."""
 
     format: Annotated[
-        Format, Setting("envelope: our own records only; raw: also a broker's report as it is, see docs/TOPICS.md (Kafka topics only)")
+        Format, Setting("envelope: our own records only; raw: also brokers' reports without envelope, see docs/TOPICS.md (only on Kafka)")
     ] = "envelope"
-    kind: Annotated[RawKind, Setting("raw: what a report is that has no header `kind`")] = "load-report"
-    cluster: Annotated[str, Setting("raw: the cluster of reports that name none in header or key")] = ""
+    kind: Annotated[RawKind, Setting("raw: kind of the reports without a header `kind`")] = "load-report"
+    cluster: Annotated[str, Setting("raw: cluster of the reports that name none in header or key")] = ""
 
 
 def check_source(telemetry: str, source: SourceSettings) -> None:
-    """Raises SettingsError where raw records could not be told apart."""
+    """Raises SettingsError for raw records on a topic whose records have neither keys nor headers."""
     if source.format == "raw" and not telemetry.startswith("kafka:"):
         text = "raw needs a telemetry topic on Kafka, whose records have keys and headers; publish our own envelope elsewhere"
         raise SettingsError([f"source.format: {text}"])
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What a record carries beside its value. `ts`: ms since 1970, by the clock of the topic."""
+class RecordMetadata:
+    """Key, headers and timestamp of a record. `ts`: ms since 1970, by the topic's clock."""
 
     key: bytes | None
     headers: Mapping[str, bytes]
@@ -62,25 +62,25 @@ class _Envelope(msgspec.Struct):
 _ENVELOPED = msgspec.json.Decoder(_Enveloped)
 
 
-def enveloped(value: bytes | None, around: Around, source: SourceSettings) -> bytes:
-    """The record in our envelope. What has a `kind`, or is no JSON, stays as it is; a name that nobody gives is an empty one.
+def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSettings) -> bytes:
+    """The record in our envelope. A record with a `kind`, or one that is not JSON, stays as it is; an unknown name is empty.
 
-    Never fails: the decoder that comes next tells what is wrong with a record, in the same words however it was read.
-    `value`: None or an empty one is a tombstone, which withdraws what the broker said before; of a load report, its figures with it.
+    Never fails: the decoder that runs next reports what is wrong, in the same words for both formats.
+    `value`: None or empty is a tombstone, which withdraws the broker's last report of this kind; for a load report, all its figures.
     """
     withdrawn = value is None or not value.strip()
     if value is not None and _is_enveloped(value):
         return value
-    cluster, broker = _names(around, source)
-    kind = _text(around.headers.get("kind")) or source.kind
+    cluster, broker = _names(metadata, source)
+    kind = _text(metadata.headers.get("kind")) or source.kind
     if withdrawn and kind == "load-report":
         kind = _FIGURES
     try:
-        # The report may not close the envelope and add names of its own: only one whole JSON value passes.
+        # A report must not close the envelope and add fields of its own: only one complete JSON value passes.
         report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
-    return _ENCODER.encode(_Envelope(1, kind, cluster, broker, _ts(around), msgspec.Raw(report)))
+    return _ENCODER.encode(_Envelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report)))
 
 
 def _is_enveloped(value: bytes) -> bool:
@@ -91,21 +91,21 @@ def _is_enveloped(value: bytes) -> bool:
     return True
 
 
-def _names(around: Around, source: SourceSettings) -> tuple[str, str]:
-    """Headers count before the key, the key before the settings. A key is `cluster/host:port`, `host:port`, or a cluster."""
-    key = _text(around.key)
+def _names(metadata: RecordMetadata, source: SourceSettings) -> tuple[str, str]:
+    """Cluster and broker. From headers, else the key, else the settings. A key is `cluster/host:port`, `host:port` or a cluster."""
+    key = _text(metadata.key)
     before, slash, after = key.rpartition("/")
     if slash and is_broker(after):
         cluster, broker = before, after
     else:
         cluster, broker = ("", key) if is_broker(key) else (key, "")
-    return _text(around.headers.get("cluster")) or cluster or source.cluster, _text(around.headers.get("broker")) or broker
+    return _text(metadata.headers.get("cluster")) or cluster or source.cluster, _text(metadata.headers.get("broker")) or broker
 
 
-def _ts(around: Around) -> int:
-    """The header `ts`, else the topic's clock."""
-    told = _text(around.headers.get("ts"))
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 16 else around.ts
+def _ts(metadata: RecordMetadata) -> int:
+    """The header `ts`, otherwise the topic's timestamp."""
+    header = _text(metadata.headers.get("ts"))
+    return int(header) if header.isascii() and header.isdigit() and len(header) < 16 else metadata.ts
 
 
 def _text(value: Any) -> str:

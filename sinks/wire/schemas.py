@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas of the five topics, made from the contracts: python -m sinks.wire.schemas docs/schemas."""
+"""Writes the JSON Schemas of the five topics from the contracts: python -m sinks.wire.schemas docs/schemas."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _CONTRACTS: dict[str, tuple[Any, str]] = {
     "telemetry": (
         TelemetryMessage,
-        "What brokers, collectors and executors say; key = cluster. Fields that are not named here are ignored.",
+        "Reports of brokers, collectors and executors; key = cluster. Fields that are not named here are ignored.",
     ),
     "commands": (CommandRecord, "The control topic; key = cluster. A command may be published more than once, each time with the same id."),
-    "outcomes": (OutcomeRecord, "What became of each command; key = cluster."),
+    "outcomes": (OutcomeRecord, "The outcome of each command; key = cluster."),
     "rounds": (RoundRecord, "One record per round of a cluster; key = cluster."),
-    "rejected": (RejectedRecord, "Every telemetry record that could not be used, with its place and its original bytes."),
+    "rejected": (RejectedRecord, "Every telemetry record that could not be used, with its position and original bytes."),
 }
 
 
 def schemas() -> dict[str, str]:
-    """The text of each schema by the name of its file, equal at every run."""
+    """The text of each schema by file name; the same at every run."""
     return {f"{topic}.schema.json": _text(topic, contract, said) for topic, (contract, said) in _CONTRACTS.items()}
 
 
 def write_schemas(folder: Path) -> list[Path]:
-    """Writes all schemas and says which files they are."""
+    """Writes all schemas and returns their files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in schemas().items():
@@ -50,7 +50,7 @@ def _text(topic: str, contract: Any, said: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Command line: the folder to write to."""
+    """Writes the schemas into the folder that the command line names."""
     if len(arguments) != 1:
         print("usage: python -m sinks.wire.schemas FOLDER", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""How deep and how crowded a JSON record is, found in its bytes: no value is built, so looking costs three times the record at most."""
+"""Limits nesting and number of JSON arrays and objects, counted in the bytes: memory is at most three times the record."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from strategies.errors import WireError
 
-#: Deeper than this no contract goes. The limit must not depend on how deep the caller's own stack is, as Python's does.
+#: No contract nests deeper. A fixed limit, because Python's own depends on the depth of the caller's stack.
 DEEPEST = 400
-#: An array or object costs a reader some 100 to 300 bytes however short it is: up to FEW of them may be that short, of more each must have
-#: MEAN_BYTES of the record. A load report has one in 130 bytes.
+#: An array or object costs a reader 100 to 300 bytes even if it is empty: up to FEW may be short; beyond that, each needs MEAN_BYTES of
+#: the record on average. A load report has one per 130 bytes.
 FEW = 20_000
 MEAN_BYTES = 32
 
@@ -25,9 +25,9 @@ _PIECE = 2**18
 
 
 def check_shape(value: bytes) -> None:
-    """Raises WireError for a record that nests too deep, or that holds too many arrays and objects for its size."""
+    """Raises WireError for a record that nests too deep or has too many arrays and objects for its size."""
     openings = value.count(b"{") + value.count(b"[")
-    if openings <= DEEPEST:  # cheap for ordinary records
+    if openings <= DEEPEST:  # most records end here
         return
     deepest, found = _depth_and_count(value)
     if deepest > DEEPEST:
@@ -41,7 +41,7 @@ def check_shape(value: bytes) -> None:
 
 
 def too_deep() -> WireError:
-    """The record nests deeper than any contract does."""
+    """The error for a record that nests deeper than any contract."""
     return WireError("too-deep", "The record nests hundreds of levels deep; write it as its contract in docs/schemas describes it.")
 
 
@@ -57,7 +57,7 @@ def _depth_and_count(value: bytes) -> tuple[int, int]:
 
 
 def _brackets(value: bytes) -> Iterator[NDArray[np.int8]]:
-    """+1 for every bracket that opens and −1 for every one that closes, those in strings left out; piece by piece."""
+    """+1 per opening bracket, −1 per closing bracket, those in strings excluded; piece by piece."""
     unescaped = value.replace(b"\\\\", b"").replace(b'\\"', b"")
     signs = unescaped.translate(None, _NEITHER_QUOTES_NOR_BRACKETS)
     del unescaped

@@ -1,4 +1,4 @@
-"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as their last field."""
+"""Signatures of commands and rounds: HMAC-SHA256 over the record's bytes, appended as the record's last field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sinks.secret_file import Secret, read_secret
 from strategies.errors import SettingsError
 from strategies.settings import Setting
 
-#: A key that can be guessed protects nothing.
+#: A shorter key can be guessed.
 SHORTEST_KEY = 16
 _SIGNED = re.compile(rb'(?P<body>\{.*),"sig":"(?P<sig>[0-9a-f]{64})"\}', re.DOTALL)
 
@@ -21,26 +21,26 @@ Verdict = Literal["signed", "unsigned", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class SigningSettings:
-    """Whether commands and rounds are signed, and must be."""
+    """The key that signs commands and rounds."""
 
     key_file: Annotated[
         str,
-        Setting("File with the key that the job signs commands and rounds with and executors demand; empty = unsigned", ""),
+        Setting("File with the key that signs commands and rounds; executors then refuse unsigned ones; empty = unsigned", ""),
     ] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """Signs records and checks signatures."""
+    """Signs records and verifies signatures."""
 
     secret: Secret
 
     def sign(self, record: bytes) -> bytes:
-        """A record's canonical bytes (an object without `sig`) with the signature as their last field."""
+        """The record's canonical bytes (an object without `sig`) with the signature as last field."""
         return b'%b,"sig":"%b"}' % (record[:-1], self._mac(record))
 
     def check(self, record: bytes) -> Verdict:
-        """Whether the bytes as they were received are signed with this key; `sig` must be the last field, as `sign` writes it."""
+        """Whether the bytes, as received, are signed with this key. `sig` must be the last field, as `sign` writes it."""
         match = _SIGNED.fullmatch(record.strip())
         if match is None:
             return "wrong" if b'"sig"' in record else "unsigned"
@@ -51,12 +51,12 @@ class SigningKey:
 
 
 def signing_key(settings: SigningSettings) -> SigningKey | None:
-    """The key of the settings; None where none is configured. Raises SettingsError."""
+    """The key that the settings name, None if they name none. Raises SettingsError."""
     if not settings.key_file:
         return None
     secret = read_secret(settings.key_file, "signing.key_file")
     if len(secret.reveal()) < SHORTEST_KEY:
         raise SettingsError(
-            [f"signing.key_file: {settings.key_file} holds fewer than {SHORTEST_KEY} bytes; write one with: openssl rand -hex 32"]
+            [f"signing.key_file: {settings.key_file} has fewer than {SHORTEST_KEY} bytes; write one with: openssl rand -hex 32"]
         )
     return SigningKey(secret)

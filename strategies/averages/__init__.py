@@ -1,1 +1,1 @@
-"""Averages, sums, maxima and orders that Pulsar computes from load reports."""
+"""Averages of bundles, and the order of bundles by their newest figures."""

@@ -1,7 +1,7 @@
-"""Which of two bundles carries more, in the coarse steps in which Pulsar compares them.
+"""Which of two bundles carries more by its newest figures, in the coarse steps in which Pulsar compares them.
 
-Source of the rules: `NamespaceBundleStats.compareTo` (newest figures; steps are rounded) and `BundleData.compareTo` (averages; steps are
-truncated) of Pulsar 4.2.4. Both become columns of whole numbers, compared from left to right, so that whole tables can be sorted.
+Source of the rule: `NamespaceBundleStats.compareTo` of Pulsar 4.2.4 (steps are rounded). Figures become columns of whole numbers, compared
+from left to right, so that whole tables can be sorted.
 """
 
 from __future__ import annotations
@@ -34,17 +34,6 @@ def newest_order(traffic: Floats, clients: Ints, cache_bytes: Ints) -> Ints:
     return np.stack(columns, axis=1)
 
 
-def averages_order(short: Floats, long: Floats) -> Ints:
-    """int64[n, 6] for the short and long averages of bundles, float64[n, 4] each."""
-    return np.hstack((_average_order(short), _average_order(long)))
-
-
-def sign(first: Ints, second: Ints) -> int:
-    """−1, 0 or 1: how the first row of keys compares with the second."""
-    one, other = tuple(map(int, first)), tuple(map(int, second))
-    return (one > other) - (one < other)
-
-
 def ranks(keys: Ints) -> Ints:
     """int64[n]: place of every row of int64[n, k] among the distinct rows, lightest 0; equal rows share one."""
     if not len(keys):
@@ -62,23 +51,13 @@ def lightest_first(keys: Ints, *names: Sequence[str]) -> Ints:
     return np.lexsort((*tie_breakers, *keys.T[::-1])).astype(np.int64)
 
 
-def _average_order(average: Floats) -> Ints:
-    with np.errstate(all="ignore"):
-        columns = (
-            _truncated(average[:, THROUGHPUT_IN] / BYTES_PER_STEP),
-            _truncated(average[:, THROUGHPUT_OUT] / BYTES_PER_STEP),
-            _truncated((average[:, RATE_IN] + average[:, RATE_OUT]) / MESSAGES_PER_STEP),
-        )
-    return np.stack(columns, axis=1)
-
-
 def _rounded(values: Floats) -> Ints:
     """Java's Math.round: halves go up, and no digit is lost on the way."""
     whole = np.floor(values)
-    return _truncated(whole + (values - whole >= 0.5))
+    return truncated(whole + (values - whole >= 0.5))
 
 
-def _truncated(values: Floats) -> Ints:
+def truncated(values: Floats) -> Ints:
     """Java's cast of a double to a long: towards zero, NaN is 0, what is too large becomes the largest."""
     whole = np.where(np.isnan(values), 0.0, np.trunc(values))
     inside = np.where((whole >= -(2.0**63)) & (whole < 2.0**63), whole, 0.0).astype(np.int64)

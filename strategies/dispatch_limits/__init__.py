@@ -1,1 +1,1 @@
-"""Dispatch throttling: how many messages and bytes a dispatcher may read, as arithmetic without clock or timer."""
+"""Dispatch limits that a round advises: what would help where a bundle can be neither moved nor split."""

@@ -1,4 +1,4 @@
-"""A dispatch limit for the hot bundle that can neither be moved nor split: advice, which nobody follows unless told to.
+"""A dispatch limit for the hot bundle that can neither be moved nor split: advice, which executors do not carry out.
 
 Nothing in Pulsar does this. The limit is meant for every topic of the bundle, as Pulsar's policies set it, and its size follows from one
 assumption: that usage falls as the broker's traffic does.
@@ -13,12 +13,11 @@ from typing import Annotated
 
 from strategies.bundles.bundle_loads import RATE_OUT, THROUGHPUT_OUT
 from strategies.filters.contract import namespace_of
-from strategies.model import BrokerLoad, ClusterView, Decision, Scalar
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Scalar
 from strategies.settings import Setting
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import stays_whole
 
-_MIB = 1024 * 1024
 #: No advice goes further down than to this part of what a bundle dispatches now.
 _LEAST = 0.1
 
@@ -51,8 +50,8 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Ways:
-    """What else could be done for a bundle.
+class ReliefOptions:
+    """What else could relieve the broker of a bundle.
 
     `may_be_relieved(bundle, source)`: whether another broker may take it without being as full then as the source is now.
     `busy`: brokers that other commands relieve already; `spoken_for`: bundles that have a command already, or were mentioned lately.
@@ -65,20 +64,20 @@ class Ways:
     spoken_for: Collection[str]
 
 
-def due_advice(view: ClusterView, usage: Mapping[str, float], ways: Ways, settings: AdviceSettings) -> tuple[Advice, ...]:
+def due_advice(view: ClusterView, usage: Mapping[str, float], options: ReliefOptions, settings: AdviceSettings) -> tuple[Advice, ...]:
     """The advice of one round. `usage`: of the view's brokers, as fractions."""
     if len(view.brokers) < 2:
         return ()
     limit = settings.above_percent / 100
-    full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in ways.busy]
+    full = [broker for broker in view.brokers if limit < usage[broker.broker] and not broker.settling and broker.broker not in options.busy]
     found: list[Advice] = []
-    resting = {*ways.spoken_for, *view.cooling}
+    resting = {*options.spoken_for, *view.cooling}
     for broker in sorted(full, key=lambda one: (-usage[one.broker], one.broker)):
         if len(found) >= settings.per_round:
             break
         row = _hottest(broker, view)
-        # Of a bundle that was moved or split a short while ago nobody knows yet what it will do here.
-        if row is None or broker.bundles.names[row] in resting or _can_be_helped(broker, row, ways):
+        # The load of a bundle that was moved or split a short while ago is not known yet.
+        if row is None or broker.bundles.names[row] in resting or _can_be_helped(broker, row, options):
             continue
         advice = _advice(broker, row, usage[broker.broker], limit)
         if advice is not None:
@@ -95,14 +94,16 @@ def _hottest(broker: BrokerLoad, view: ClusterView) -> int | None:
     return min(rows, key=lambda row: (-loads[row], table.names[row]), default=None)
 
 
-def _can_be_helped(broker: BrokerLoad, row: int, ways: Ways) -> bool:
-    """System bundles are nobody's to throttle either."""
+def _can_be_helped(broker: BrokerLoad, row: int, options: ReliefOptions) -> bool:
+    """System bundles are not throttled either."""
     bundle = broker.bundles.names[row]
     whole = stays_whole(bundle, broker.broker)
     if whole is not None and whole.code == "system-bundle":
         return True
     divisible = whole is None and int(broker.bundles.topics[row]) > 1
-    return (divisible and ways.bundles_in(namespace_of(bundle)) < ways.splits.max_bundles) or ways.may_be_relieved(bundle, broker.broker)
+    return (divisible and options.bundles_in(namespace_of(bundle)) < options.splits.max_bundles) or options.may_be_relieved(
+        bundle, broker.broker
+    )
 
 
 def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice | None:
@@ -117,7 +118,7 @@ def _advice(broker: BrokerLoad, row: int, usage: float, limit: float) -> Advice 
     share = float(table.msg_throughput[row]) / total
     text = (
         f"{broker.broker} is at {100 * usage:.1f} %, and {100 * share:.0f} % of its traffic goes through this bundle, "
-        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / _MIB:.1f} MiB/s per topic would leave "
+        f"which can neither be moved nor split: {per_msg:,} msg/s and {per_byte / MIB:.1f} MiB/s per topic would leave "
         f"{100 * after:.1f} %, if usage follows traffic"
     )
     evidence: dict[str, Scalar] = {"usage": usage, "usage_after": after, "dispatched": out, "topics": topics}

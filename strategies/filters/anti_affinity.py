@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refused
+from strategies.filters.contract import Refusal, Refusals
 from strategies.settings import Mode
 
 #: Where brokers that belong to no failure domain are counted.
@@ -42,7 +42,7 @@ def bundles_owned(members: Sequence[str], brokers: Iterable[str], served: Callab
     return {broker: sum(served(broker).get(member, 0) for member in members) for broker in brokers}
 
 
-def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str] | None) -> Refused:
+def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str] | None) -> Refusals:
     """Brokers outside the domains with the smallest sum of counts and, inside, those above the smallest count.
 
     `counts`: broker → how much of the group it serves; `domains`: broker → failure domain, None when domains do not matter.
@@ -57,7 +57,7 @@ def anti_affine(brokers: Sequence[str], counts: Counts, domains: Mapping[str, st
     return refused
 
 
-def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Callable[[str], bool]) -> Refused:
+def more_crowded(brokers: Sequence[str], counts: Counts, source: str, has_it: Callable[[str], bool]) -> Refusals:
     """Fixed: brokers that would serve more namespaces of the group than the source does now. `has_it`: it serves this namespace already."""
     most = counts.get(source, 0)
     return {
@@ -78,7 +78,7 @@ def may_leave(source: str, brokers: Sequence[str], counts: Counts, mode: Mode = 
     return least == 0 or now > least or len(set(at_most)) > 1
 
 
-def _in_crowded_domains(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str]) -> Refused:
+def _in_crowded_domains(brokers: Sequence[str], counts: Counts, domains: Mapping[str, str]) -> Refusals:
     sums: Counter[str] = Counter()
     for broker in brokers:
         sums[domains.get(broker, _NO_DOMAIN)] += counts.get(broker, 0)

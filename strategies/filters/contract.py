@@ -14,10 +14,10 @@ class Refusal:
     text: str
 
 
-Refused = Mapping[str, Refusal]
+Refusals = Mapping[str, Refusal]
 
 
-def remaining(brokers: Iterable[str], refused: Refused) -> tuple[str, ...]:
+def remaining(brokers: Iterable[str], refused: Refusals) -> tuple[str, ...]:
     """The brokers that are not refused, in the given order."""
     return tuple(broker for broker in brokers if broker not in refused) if refused else tuple(brokers)
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refused
+from strategies.filters.contract import Refusal, Refusals
 
 
-def uneven(brokers: Sequence[str], counts: Mapping[str, int]) -> Refused:
+def uneven(brokers: Sequence[str], counts: Mapping[str, int]) -> Refusals:
     """Brokers that serve more bundles of the namespace than another one. `counts`: broker → such bundles."""
     return _above(brokers, counts, min((counts.get(broker, 0) for broker in brokers), default=0))
 
 
-def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str | None) -> Refused:
+def no_less_even(brokers: Sequence[str], counts: Mapping[str, int], source: str | None) -> Refusals:
     """Brokers that would serve more bundles of the namespace after the move than the source serves now, unless nobody serves fewer."""
     least = min((counts.get(broker, 0) for broker in brokers), default=0)
     before = 0 if source is None else counts.get(source, 0)
     return _above(brokers, counts, max(least, before - 1))
 
 
-def _above(brokers: Sequence[str], counts: Mapping[str, int], most: int) -> Refused:
+def _above(brokers: Sequence[str], counts: Mapping[str, int], most: int) -> Refusals:
     return {
         broker: Refusal(
             "uneven", f"serves {count} bundles of the namespace already, {most} are allowed with filters.distribute_evenly = true"

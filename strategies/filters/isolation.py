@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strategies.filters.contract import Refusal, Refused
+from strategies.filters.contract import Refusal, Refusals
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
 from strategies.java.regex import JavaPattern
 
@@ -43,7 +43,7 @@ def role_of(broker: str, policies: PoliciesView, policy: IsolationPolicy | None)
     )
 
 
-def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False) -> Refused:
+def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, non_persistent: bool = False) -> Refusals:
     """Brokers that the policies keep this namespace off. `non_persistent`: the bundle holds such topics."""
     policy = governing(policies, namespace)
     if policy is None:
@@ -56,7 +56,7 @@ def isolated(policies: PoliciesView, namespace: str, brokers: Sequence[str], *, 
     return _not_of_policy(policies, policy, brokers)
 
 
-def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]) -> Refused:
+def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Sequence[str]) -> Refusals:
     roles = {broker: role_of(broker, policies, policy) for broker in brokers}
     primaries = sum(role.primary for role in roles.values())
     outside = Refusal("isolation-outside", f"is neither primary nor secondary of isolation policy {policy.name}")
@@ -73,7 +73,7 @@ def _not_of_policy(policies: PoliciesView, policy: IsolationPolicy, brokers: Seq
     return refused
 
 
-def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: bool) -> Refused:
+def _not_shared(policies: PoliciesView, brokers: Sequence[str], non_persistent: bool) -> Refusals:
     if not policies.isolation and not policies.brokers:
         return {}
     refused = {}

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from strategies.filters.anti_affinity import Counts, anti_affine, bundles_owned, group_members, may_leave, more_crowded, namespaces_served
-from strategies.filters.contract import Refusal, Refused, namespace_of, remaining
+from strategies.filters.contract import Refusal, Refusals, namespace_of, remaining
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
@@ -60,7 +60,7 @@ class FilterSettings:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FilterFacts:
     """What filters look at besides policies.
 
     `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker → topics of bundles on their way
@@ -77,7 +77,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FilteredBundle:
     """The bundle a place is sought for. `source`: where it is now; `topics`: how many it has."""
 
     bundle: str
@@ -98,7 +98,7 @@ class Allowed:
     """
 
     brokers: tuple[str, ...]
-    refused: Refused
+    refused: Refusals
     by_policy: tuple[str, ...]
     forgotten: Mapping[str, str] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Filters:
     settings: FilterSettings
     mode: Mode
 
-    def allowed(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+    def allowed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
         """Which of these live brokers may take the bundle. Never raises on a legal input."""
         if not self.settings.enabled:
             refused = _never(brokers, subject.source, fleet.settling) if self.mode == "fixed" else {}
@@ -128,7 +128,7 @@ class Filters:
             else self._modular(subject, brokers, fleet)
         )
 
-    def taker(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Callable[[str], bool]:
+    def taker(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Callable[[str], bool]:
         """Whether a single one of these brokers may take the bundle: what `allowed` says, without asking more brokers than necessary.
 
         Fixed mode only. Where filters compare brokers with each other (groups, versions), all are asked.
@@ -146,13 +146,13 @@ class Filters:
             return passes
         return lambda broker: passes(broker) and self._is_even(broker, subject, filter(passes, brokers), fleet)
 
-    def _is_even(self, broker: str, subject: Subject, others: Iterable[str], fleet: Fleet) -> bool:
+    def _is_even(self, broker: str, subject: FilteredBundle, others: Iterable[str], fleet: FilterFacts) -> bool:
         """As `no_less_even` says: at most as many as the source has without the bundle, or as few as anybody."""
         served = partial(_bundle_count, subject.namespace, fleet)
         count, before = served(broker), 0 if subject.source is None else served(subject.source)
         return count <= max(0, before - 1) or not any(served(other) < count for other in others)
 
-    def must_stay(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Refusal | None:
+    def must_stay(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Refusal | None:
         """Why the bundle must not leave its source, whatever place could be found for it; None when it may. Reads on from the bundle."""
         if not self.settings.enabled:
             return None
@@ -166,7 +166,7 @@ class Filters:
             return Refusal("anti-affinity-even", "must not leave: all brokers serve equally much of its anti-affinity group")
         return None
 
-    def _modular(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+    def _modular(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
         by_policy = remaining(brokers, policy)
         screen = _Screen(by_policy, policy)
@@ -182,7 +182,7 @@ class Filters:
             return Allowed(by_policy, policy, by_policy, {"all but isolation": reason})
         return screen.answer(by_policy)
 
-    def _extensible(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+    def _extensible(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
         screen = _Screen(tuple(brokers), {})
         screen.drop(draining(screen.left, fleet.policies.brokers))
         screen.drop(other_load_manager(screen.left, fleet.policies.brokers, CLASS_OF["extensible"]))
@@ -192,7 +192,7 @@ class Filters:
         screen.drop(isolated(fleet.policies, subject.namespace, screen.left, non_persistent=subject.non_persistent))
         return screen.answer(screen.left, {} if error is None else {"version": error})
 
-    def _fixed(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Allowed:
+    def _fixed(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Allowed:
         """The filters of both load managers; isolation first, because its standby brokers depend on who is alive."""
         facts = fleet.policies.brokers
         policy = isolated(fleet.policies, subject.namespace, brokers, non_persistent=subject.non_persistent)
@@ -206,7 +206,9 @@ class Filters:
             screen.drop(no_less_even(screen.left, counted, subject.source))
         return screen.answer(remaining(brokers, policy))
 
-    def _each(self, brokers: tuple[str, ...], subject: Subject, fleet: Fleet, refused: Refused = MappingProxyType({})) -> _Screen:
+    def _each(
+        self, brokers: tuple[str, ...], subject: FilteredBundle, fleet: FilterFacts, refused: Refusals = MappingProxyType({})
+    ) -> _Screen:
         """The filters of fixed mode that judge every broker by itself."""
         facts, screen = fleet.policies.brokers, _Screen(brokers, refused)
         screen.drop(_never(screen.left, subject.source, fleet.settling))
@@ -216,7 +218,7 @@ class Filters:
         screen.drop(no_room_for(screen.left, topics, subject.topics, self.settings.max_topics))
         return screen
 
-    def _newest(self, screen: _Screen, fleet: Fleet) -> str | None:
+    def _newest(self, screen: _Screen, fleet: FilterFacts) -> str | None:
         """Keeps the newest brokers if that is wanted; the reason when Java's filter fails instead."""
         if not self.settings.prefer_later_versions:
             return None
@@ -226,19 +228,19 @@ class Filters:
             return str(error)
         return None
 
-    def _spread(self, screen: _Screen, subject: Subject, fleet: Fleet) -> None:
+    def _spread(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = self._group_counts(subject, screen.left, fleet)
         if counts is not None:
             domains = fleet.policies.domains if self.settings.failure_domains and fleet.policies.domains else None
             screen.drop(anti_affine(screen.left, counts, domains))
 
-    def _crowd(self, screen: _Screen, subject: Subject, fleet: Fleet) -> None:
+    def _crowd(self, screen: _Screen, subject: FilteredBundle, fleet: FilterFacts) -> None:
         counts = None if subject.source is None else self._group_counts(subject, screen.left, fleet)
         if counts is not None and subject.source is not None:
             namespace = subject.namespace
             screen.drop(more_crowded(screen.left, counts, subject.source, lambda broker: namespace in fleet.served(broker)))
 
-    def _group_counts(self, subject: Subject, brokers: Sequence[str], fleet: Fleet) -> Counts | None:
+    def _group_counts(self, subject: FilteredBundle, brokers: Sequence[str], fleet: FilterFacts) -> Counts | None:
         """How many of the bundle's anti-affinity group each broker serves; None without a group."""
         members = group_members(fleet.policies.groups, subject.namespace)
         if not members:
@@ -251,11 +253,11 @@ class Filters:
 class _Screen:
     """Brokers that are left while one filter after the other looks at them."""
 
-    def __init__(self, left: tuple[str, ...], refused: Refused) -> None:
+    def __init__(self, left: tuple[str, ...], refused: Refusals) -> None:
         self.left = left
         self.refused = dict(refused)
 
-    def drop(self, refused: Refused) -> None:
+    def drop(self, refused: Refusals) -> None:
         self.refused.update(refused)
         self.left = remaining(self.left, refused)
 
@@ -263,7 +265,7 @@ class _Screen:
         return Allowed(self.left, self.refused, by_policy, forgotten or {})
 
 
-def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refused:
+def _never(brokers: Sequence[str], source: str | None, settling: Collection[str]) -> Refusals:
     refused = {
         broker: Refusal("settling", "took part in a move that no sample of it shows yet") for broker in brokers if broker in settling
     }
@@ -276,11 +278,11 @@ def _counted(brokers: Sequence[str], count: Callable[[str], int]) -> dict[str, i
     return {broker: count(broker) for broker in brokers}
 
 
-def _bundle_count(namespace: str, fleet: Fleet, broker: str) -> int:
+def _bundle_count(namespace: str, fleet: FilterFacts, broker: str) -> int:
     return _bundles_of(namespace, (broker,), fleet)[broker]
 
 
-def _bundles_of(namespace: str, brokers: Sequence[str], fleet: Fleet) -> dict[str, int]:
+def _bundles_of(namespace: str, brokers: Sequence[str], fleet: FilterFacts) -> dict[str, int]:
     count = fleet.bundles_of
     if count is None:
         return {broker: fleet.served(broker).get(namespace, 0) for broker in brokers}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from strategies.filters.contract import Refusal, Refused
+from strategies.filters.contract import Refusal, Refusals
 from strategies.filters.policies import BrokerFacts
 
 _SEMANTIC = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
@@ -33,14 +33,14 @@ def version_key(version: str) -> VersionKey:
     return int(major), int(minor), int(patch), early is None, parts
 
 
-def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
     """Brokers whose version is older than another's. Raises VersionError when one of them is not known."""
     keys = {broker: version_key(facts.get(broker, _UNKNOWN).version or "") for broker in brokers}
     newest = max(keys.values(), default=None)
     return {broker: _older(facts[broker].version) for broker in brokers if keys[broker] != newest}
 
 
-def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
     """Fixed: as `not_newest`; a broker whose version cannot be read is refused, unless that is true of all."""
     keys: dict[str, VersionKey] = {}
     for broker in brokers:
@@ -54,7 +54,7 @@ def not_newest_known(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -
     return {broker: _older(facts.get(broker, _UNKNOWN).version) for broker in brokers if keys.get(broker) != newest}
 
 
-def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts], load_manager: str) -> Refused:
+def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts], load_manager: str) -> Refusals:
     """Brokers known to run another load manager than the one given by its class name."""
     return {
         broker: Refusal("other-load-manager", f"runs another load manager than filters.load_manager says, {named}")
@@ -63,7 +63,7 @@ def other_load_manager(brokers: Sequence[str], facts: Mapping[str, BrokerFacts],
     }
 
 
-def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refused:
+def draining(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals:
     """Brokers that are about to be shut down."""
     refusal = Refusal("draining", "is being drained")
     return {broker: refusal for broker in (brokers if facts else ()) if facts.get(broker, _UNKNOWN).draining}

@@ -8,9 +8,9 @@ from math import inf, isfinite
 
 from strategies.filters.contract import Refusal
 from strategies.limits.settings import LimitSettings
+from strategies.model import MIB
 
 HOUR_MS = 3_600_000
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Budget:
     def refuses(self, throughputs: Sequence[float]) -> Refusal | None:
         """Why bundles that carry so much (bytes/s) may not move together now; None when they may."""
         settings = self._settings
-        bundles, traffic = self._bundles + len(throughputs), (self._throughput + _total(throughputs)) / _MIB
-        hour_bundles, hour_traffic = bundles + self._earlier[0], traffic + self._earlier[1] / _MIB
+        bundles, traffic = self._bundles + len(throughputs), (self._throughput + _total(throughputs)) / MIB
+        hour_bundles, hour_traffic = bundles + self._earlier[0], traffic + self._earlier[1] / MIB
         for spent, limit, name in (
             (bundles, settings.moves_per_round, "moves_per_round"),
             (hour_bundles, settings.moves_per_hour, "moves_per_hour"),

@@ -7,14 +7,14 @@ bundles that share the value; the repaired rule knows bundles by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
 from strategies.model import Memory
-from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, nobody
+from strategies.placement.contract import Averages, Candidate, Placement, Request, draw, unplaced
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key
@@ -48,14 +48,10 @@ class ParityAvgPlacement:
         """Nothing changes with a round: no planned destination is ever forgotten."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: Java's AvgShedder ignores the call."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The planned broker if it is a candidate, else any candidate, which is planned from then on."""
         if not request.candidates:
-            return nobody(memory)
+            return unplaced(memory)
         key = key_of(request.averages)
         planned = memory.cluster.planned.get(key)
         if planned is not None and planned in request.candidates:
@@ -77,14 +73,10 @@ class AvgPlacement:
         """Nothing: the shedder replaces the plan in every round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: a planned broker that is gone is no candidate."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The planned broker if it can take the bundle, else the least used candidate."""
         if not request.candidates:
-            return nobody(memory)
+            return unplaced(memory)
         planned = memory.cluster.planned.get(request.bundle)
         found = levels(request, {})
         healthy = {broker: level for broker, level in found.items() if not self._overloaded(request.candidates[broker])}

@@ -1,19 +1,20 @@
-"""What every placement answers to; the registry, the round and the conformance runner know nothing else of it."""
+"""What every placement answers to, and what it states about itself; all other packages know nothing else of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from math import fsum, inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, Evidence, Memory
+from strategies.settings import Mode
 
 Row = tuple[float, float, float, float]
 
@@ -120,8 +121,25 @@ class Placer(Protocol):
     def place(self, request: Request, memory: Memory) -> Placement:
         """One bundle. Never raises on a legal request."""
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Memory after the set of live brokers changed (Pulsar: `onActiveBrokersChange`)."""
+
+@dataclass(frozen=True, slots=True)
+class PlacementStrategy:
+    """All that the product knows of one placement: `fixed` and `parity` make the rule of its settings, `summary` is a sentence.
+
+    `remembers`: whether its memory changes in a round that places nothing.
+    """
+
+    name: str
+    pulsar_class: str
+    summary: str
+    settings: type
+    fixed: Callable[[Any], Placer]
+    parity: Callable[[Any], Placer]
+    remembers: bool = False
+
+    def build(self, settings: object, mode: Mode) -> Placer:
+        """The rule with these settings, which are of the class `settings`."""
+        return (self.parity if mode == "parity" else self.fixed)(settings)
 
 
 def seed_of(cluster: str, round_: int, bundle: str) -> str:
@@ -135,7 +153,7 @@ def draw(best: Sequence[str], seed: str) -> str:
     return sorted(best)[number % len(best)]
 
 
-def nobody(memory: Memory) -> Placement:
+def unplaced(memory: Memory) -> Placement:
     """The answer for a request without candidates."""
     return Placement((), None, memory, "no-candidates", "may go to no broker")
 

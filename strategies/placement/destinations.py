@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Annotated
 
 from strategies.filters.contract import Refusal
-from strategies.filters.pipeline import Allowed, Filters, Fleet, Subject
+from strategies.filters.pipeline import Allowed, FilteredBundle, FilterFacts, Filters
 from strategies.filters.policies import PoliciesView
 from strategies.model import ClusterView, Decision, Memory, Skip
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request, seed_of
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.settings import Mode, Setting, Weights
 
 
@@ -66,7 +66,7 @@ class Destinations:
         *,
         policies: PoliciesView,
         memory: Memory,
-        on_the_way: Sequence[Move] = (),
+        on_the_way: Sequence[CountedMove] = (),
     ) -> None:
         """`on_the_way`: moves of earlier rounds that no report shows yet; they count in fixed mode only."""
         self._view, self._round, self._rules, self._policies = view, round_, rules, policies
@@ -132,13 +132,13 @@ class Destinations:
         """Asked when the round has named all its destinations."""
         return self._ledger.emptiest_first()
 
-    def _may_take(self, subject: Subject, broker: str) -> bool:
+    def _may_take(self, subject: FilteredBundle, broker: str) -> bool:
         return broker in self._ledger.candidates() and self._rules.filters.taker(subject, self._brokers, self._fleet())(broker)
 
-    def _subject(self, bundle: str, source: str, averages: Averages) -> Subject:
+    def _subject(self, bundle: str, source: str, averages: Averages) -> FilteredBundle:
         """A bundle that no report lists may still have a topic count in the policies."""
         topics = self._policies.topics.get(bundle, 0) if averages is UNKNOWN else averages.topics
-        return Subject(bundle, source, topics)
+        return FilteredBundle(bundle, source, topics)
 
     def _named(self, decision: Decision, allowed: Allowed, averages: Averages) -> Decision | Skip:
         if self._rules.mode == "fixed":
@@ -151,8 +151,8 @@ class Destinations:
         """As Java looks a destination up: an overloaded first choice gives all brokers that policies allow a second chance."""
         placement = self._place(decision, allowed.brokers, averages)
         if placement.chosen is not None and self._is_overloaded(placement.chosen):
-            everybody = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
-            second = self._place(decision, everybody, averages)
+            willing = tuple(dict.fromkeys([*allowed.brokers, *allowed.by_policy]))
+            second = self._place(decision, willing, averages)
             placement = second if second.chosen is not None else placement
         if placement.chosen == decision.source:
             return _skip(decision, Refusal("placed-on-source", f"would be placed where it is: {decision.source} {placement.text}"))
@@ -200,11 +200,11 @@ class Destinations:
 
     def _count(self, decision: Decision, averages: Averages) -> None:
         if self._rules.mode == "fixed":
-            self._ledger.count(Move(decision.bundle, decision.source, decision.destination, averages))
+            self._ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, averages))
 
-    def _fleet(self) -> Fleet:
+    def _fleet(self) -> FilterFacts:
         ledger = self._ledger
-        return Fleet(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling, ledger.bundles_of)
+        return FilterFacts(self._policies, ledger.served, ledger.topics, ledger.arriving_topics, self._settling, ledger.bundles_of)
 
 
 def _as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:

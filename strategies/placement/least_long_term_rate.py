@@ -5,13 +5,13 @@ Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Annotated
 
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
+from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
 from strategies.placement.levels import levels, lowest
 from strategies.settings import Setting
 
@@ -38,10 +38,6 @@ class ParityLeastLongTermRate:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The candidates with the smallest score, or all of them when no score is a finite number or infinity."""
         scores: dict[str, float] = {}
@@ -50,7 +46,7 @@ class ParityLeastLongTermRate:
                 return unknown_broker(memory, broker)
             scores[broker] = self._score(candidate)
         if not scores:
-            return nobody(memory)
+            return unplaced(memory)
         least = min((score for score in scores.values() if score < inf), default=inf)
         best = tuple(sorted(broker for broker, score in scores.items() if score == least)) or tuple(sorted(scores))
         return _answer(best, least, memory, request.seed)
@@ -72,10 +68,6 @@ class LeastLongTermRate:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The candidates with the smallest rate of those that are not overloaded."""
         known = {broker: candidate for broker in sorted(request.candidates) if (candidate := request.candidates[broker]) is not None}
@@ -92,7 +84,7 @@ class LeastLongTermRate:
     def _least_overloaded(self, request: Request, memory: Memory) -> Placement:
         found = levels(request, {})
         if not found:
-            return nobody(memory)
+            return unplaced(memory)
         best = lowest(found)
         text = f"is the least used at {100 * found[best[0]]:.1f} %, all candidates being above {self.settings.overloaded_percent:g} %"
         return Placement(best, draw(best, request.seed), memory, "all-overloaded", text, {"usage": found[best[0]]})

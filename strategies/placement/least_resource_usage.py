@@ -6,16 +6,15 @@ per broker, which Java advances with every bundle it places; the repaired rule a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated
 
 from strategies.java.hash_order import hash_map_order
-from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, draw, nobody, unknown_broker
+from strategies.model import NO_MEMORY, Memory
+from strategies.placement.contract import Candidate, Placement, Request, draw, unknown_broker, unplaced
 from strategies.placement.levels import levels, mean_of, well_below
-from strategies.placement.memory import only_active, smoothed, with_smoothed
 from strategies.settings import Setting
 
 
@@ -49,15 +48,11 @@ class ParityLeastResourceUsage:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the history of brokers that are gone."""
-        return only_active(memory, active)
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Advances the history of all candidates, in Java's order, then compares it with its mean."""
         names = list(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         before, after, total = smoothed(memory), dict[str, float](), 0.0
         for position in hash_map_order(names)[0].tolist():
             candidate = request.candidates[names[position]]
@@ -87,10 +82,6 @@ class LeastResourceUsage:
                     after[name] = advanced
         return with_smoothed(memory, after)
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the history of brokers that are gone."""
-        return only_active(memory, active)
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Candidates well below the mean of all, or the lowest."""
         return by_level(levels(request, smoothed(memory)), self.settings, memory, request)
@@ -100,7 +91,7 @@ def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memo
     """The repaired choice from expected levels, for either load manager."""
     if not found:
         if not request.candidates:
-            return nobody(memory)
+            return unplaced(memory)
         return Placement((), None, memory, "unusable-figures", "cannot be placed: the usage of no candidate is a finite number")
     best = well_below(found, settings.difference_percent / 100.0)
     chosen = draw(best, request.seed)
@@ -110,14 +101,25 @@ def by_level(found: dict[str, float], settings: LeastResourceUsageSettings, memo
     return Placement(best, chosen, memory, "least-used", text, {"level": found[chosen], "mean": mean})
 
 
-def answer(best: Sequence[str], everybody: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:
+def smoothed(memory: Memory) -> dict[str, float]:
+    """Broker → smoothed usage (fraction), where there is any."""
+    return {broker: kept.placement_ewma for broker, kept in memory.brokers.items() if kept.placement_ewma is not None}
+
+
+def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:
+    """Memory with these usages; brokers that are not named keep theirs."""
+    changed = {broker: replace(memory.brokers.get(broker, NO_MEMORY), placement_ewma=usage) for broker, usage in usages.items()}
+    return replace(memory, brokers={**memory.brokers, **changed}) if changed else memory
+
+
+def answer(best: Sequence[str], candidates: Sequence[str], mean: float, memory: Memory, seed: str) -> Placement:
     """The choice to the letter: brokers well below the mean, or just anybody."""
     evidence = {"mean": mean}
     if best:
         text = f"is well below the mean usage of {100 * mean:.1f} %, drawn from {len(best)}"
         return Placement(tuple(best), draw(best, seed), memory, "well-below-mean", text, evidence)
-    text = f"was drawn from all {len(everybody)} candidates, nobody being well below the mean usage of {100 * mean:.1f} %"
-    return Placement(tuple(everybody), draw(everybody, seed), memory, "nobody-below-mean", text, evidence)
+    text = f"was drawn from all {len(candidates)} candidates, nobody being well below the mean usage of {100 * mean:.1f} %"
+    return Placement(tuple(candidates), draw(candidates, seed), memory, "nobody-below-mean", text, evidence)
 
 
 def _advanced(broker: Candidate, before: float | None, history: float) -> float:

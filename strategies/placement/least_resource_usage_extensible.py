@@ -6,12 +6,12 @@ nothing of its own: `BrokerMemory.ewma` stands for the `weightedMaxEMA` of a bro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, nobody
+from strategies.placement.contract import Candidate, Placement, Request, unplaced
 from strategies.placement.least_resource_usage import LeastResourceUsageSettings, answer, by_level
 from strategies.placement.levels import levels
 
@@ -26,15 +26,11 @@ class ParityExtensibleLeastResourceUsage:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing of its own is remembered."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """Candidates well below the mean of those with load data."""
         names = list(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         known, usages = _smoothed(memory), dict[str, float]()
         total = 0.0
         for position in hash_map_order(names)[0].tolist():
@@ -55,10 +51,6 @@ class ExtensibleLeastResourceUsage:
 
     def open_round(self, brokers: Mapping[str, Candidate], memory: Memory) -> Memory:
         """Nothing changes with a round."""
-        return memory
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing of its own is remembered."""
         return memory
 
     def place(self, request: Request, memory: Memory) -> Placement:

@@ -18,7 +18,7 @@ _COUNTED_AT_MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class CountedMove:
     """A bundle on its way. `shown`: the figures of both brokers contain it already, only their lists of bundles do not."""
 
     bundle: str
@@ -125,7 +125,7 @@ class Ledger:
         figures = burdened(self._figures[broker], load.figures, share_of_traffic(load, bundle))
         return weighted_usage(figures, self._weights)
 
-    def count(self, move: Move) -> None:
+    def count(self, move: CountedMove) -> None:
         """From now on the move has happened."""
         load = self._brokers.get(move.source)
         if load is not None:
@@ -140,7 +140,7 @@ class Ledger:
         if move.destination in self._figures:
             self._figures[move.destination] = burdened(self._figures[move.destination], load.figures, share)
 
-    def _leave(self, move: Move) -> None:
+    def _leave(self, move: CountedMove) -> None:
         """A bundle that its source no longer lists has left already."""
         if move.bundle in self._brokers[move.source].bundles.names:
             self._leaving.setdefault(move.source, {})[move.bundle] = move.averages

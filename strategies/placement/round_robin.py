@@ -6,12 +6,12 @@ candidates and a counter, in `ClusterMemory.rotation` and `turn`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strategies.java.hash_order import hash_map_order
 from strategies.model import Memory
-from strategies.placement.contract import Candidate, Placement, Request, nobody
+from strategies.placement.contract import Candidate, Placement, Request, unplaced
 
 _LAST_TURN = 2**31 - 1
 
@@ -29,15 +29,11 @@ class ParityRoundRobin:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: the copy is renewed when it no longer fits."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The next one of the remembered copy."""
         names = list(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         cluster = memory.cluster
         rotation, position = cluster.rotation, cluster.turn % len(names)
         if len(rotation) != len(names) or rotation[position] not in request.candidates:
@@ -55,15 +51,11 @@ class RoundRobin:
         """Nothing changes with a round."""
         return memory
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: a name that left still has a place in the order."""
-        return memory
-
     def place(self, request: Request, memory: Memory) -> Placement:
         """The next name, or the first one again."""
         names = sorted(request.candidates)
         if not names:
-            return nobody(memory)
+            return unplaced(memory)
         last = memory.cluster.rotation[0] if memory.cluster.rotation else ""
         chosen = next((name for name in names if name > last), names[0])
         kept = replace(memory, cluster=replace(memory.cluster, rotation=(chosen,), turn=0))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from strategies.model import BrokerMemory, Memory
-
-_NOTHING = BrokerMemory()
+from strategies.model import NO_MEMORY, BrokerMemory, Memory
 
 
 def with_ewmas(memory: Memory, ewmas: Mapping[str, float]) -> Memory:
     """Memory with these averages; brokers that are not named keep theirs."""
     brokers = dict(memory.brokers)
     for broker, ewma in ewmas.items():
-        old = brokers.get(broker, _NOTHING)
-        brokers[broker] = BrokerMemory(ewma, old.placement_ewma, old.hit_high, old.hit_low, old.throughput_ewma, old.gave_at_ms)
+        brokers[broker] = replace(brokers.get(broker, NO_MEMORY), ewma=ewma)
     return Memory(brokers, memory.cluster)
 
 
@@ -23,30 +20,16 @@ def with_transfers(memory: Memory, averages: Mapping[str, tuple[float, float]], 
     """Memory with these averages of usage and throughput, brokers that are not named keep theirs; and exactly these times of giving."""
     brokers = dict(memory.brokers)
     for broker, (usage, throughput) in averages.items():
-        old = brokers.get(broker, _NOTHING)
-        brokers[broker] = BrokerMemory(usage, old.placement_ewma, old.hit_high, old.hit_low, throughput, old.gave_at_ms)
+        brokers[broker] = replace(brokers.get(broker, NO_MEMORY), ewma=usage, throughput_ewma=throughput)
     gave = [broker for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None]
     for broker in dict.fromkeys((*gave, *gave_at_ms)):
-        _put(brokers, broker, replace(brokers.get(broker, _NOTHING), gave_at_ms=gave_at_ms.get(broker)))
+        _put(brokers, broker, replace(brokers.get(broker, NO_MEMORY), gave_at_ms=gave_at_ms.get(broker)))
     return Memory(brokers, memory.cluster)
 
 
 def gave_at(memory: Memory) -> dict[str, int]:
     """Broker → when it was last decided that it gives, as long as that is remembered."""
     return {broker: kept.gave_at_ms for broker, kept in memory.brokers.items() if kept.gave_at_ms is not None}
-
-
-def only_active_ewmas(memory: Memory, active: Collection[str]) -> Memory:
-    """Memory in which only brokers of `active` have averages and times of giving."""
-    live = frozenset(active)
-    forgotten = {"ewma": None, "throughput_ewma": None, "gave_at_ms": None}
-    gone = [broker for broker, kept in memory.brokers.items() if broker not in live and replace(kept, **forgotten) != kept]
-    if not gone:
-        return memory
-    brokers = dict(memory.brokers)
-    for broker in gone:
-        _put(brokers, broker, replace(brokers[broker], **forgotten))
-    return Memory(brokers, memory.cluster)
 
 
 def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
@@ -57,19 +40,18 @@ def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:
-    """Memory with exactly these counts; whoever is in neither mapping has none any more."""
+    """Memory with exactly these counts; a broker in neither mapping has none any more."""
     brokers = dict(memory.brokers)
     counted = [broker for broker, kept in memory.brokers.items() if kept.hit_high is not None or kept.hit_low is not None]
     for broker in dict.fromkeys((*counted, *high, *low)):
-        old = brokers.get(broker, _NOTHING)
+        old = brokers.get(broker, NO_MEMORY)
         if (old.hit_high, old.hit_low) != (high.get(broker), low.get(broker)):
-            hits = high.get(broker), low.get(broker)
-            _put(brokers, broker, BrokerMemory(old.ewma, old.placement_ewma, *hits, old.throughput_ewma, old.gave_at_ms))
+            _put(brokers, broker, replace(old, hit_high=high.get(broker), hit_low=low.get(broker)))
     return Memory(brokers, memory.cluster)
 
 
 def _put(brokers: dict[str, BrokerMemory], broker: str, kept: BrokerMemory) -> None:
-    if kept == _NOTHING:
+    if kept == NO_MEMORY:
         brokers.pop(broker, None)
     else:
         brokers[broker] = kept

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from strategies.model import Decision, Evidence, Skip
+from strategies.model import MIB, Decision, Evidence, Skip
 
 #: Up to this many brokers with one reason each get a sentence of their own; in larger clusters they share one.
 SPELLED_OUT = 50
@@ -19,7 +19,7 @@ def points(fraction: float) -> str:
 
 def mib(bytes_per_s: float) -> str:
     """A throughput: `12.3 MiB/s`."""
-    return f"{bytes_per_s / 1048576:,.1f} MiB/s"
+    return f"{bytes_per_s / MIB:,.1f} MiB/s"
 
 
 def msgs(per_s: float) -> str:

@@ -26,7 +26,7 @@ MARGIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class SheddingReason:
     """Why a broker sheds; the same for all of its bundles. `minimum`: what is to leave, bytes/s."""
 
     code: str
@@ -46,7 +46,7 @@ class Reason:
         return Decision(bundle, source, None, self.code, text, {**self.evidence, "bundle_throughput": throughput})
 
 
-def relieve_as_java(broker: BrokerLoad, reason: Reason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+def relieve_as_java(broker: BrokerLoad, reason: SheddingReason, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
     """Heaviest first until the minimum is covered, at least one, in Java's order; and why the rest stays."""
     if broker.figures.bundle_count <= 1:
         return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
@@ -63,27 +63,29 @@ def relieve_as_java(broker: BrokerLoad, reason: Reason, ties: JavaTies) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Newest usage (fraction) of a broker that is to give, and of the emptiest one that may take a bundle (None: nobody may)."""
+    """Newest usage (fraction) of a broker that sheds, and of the emptiest one that may take a bundle (None: there is none)."""
 
     usage: float
     lowest: float | None
 
 
-def relieve(broker: BrokerLoad, room: Room, reason: Reason, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
-    """The same without known defects: only bundles that relieve somebody, and none that turns the imbalance round."""
+def relieve(
+    broker: BrokerLoad, room: Room, reason: SheddingReason, view: ClusterView, taken: Collection[str]
+) -> tuple[list[Decision], list[Skip]]:
+    """The same without known defects: only bundles that relieve the broker, and none that reverses the imbalance."""
     if (count := ordinary_bundles(broker)) <= 1:
         return [], [too_few_bundles(broker.broker, count)]
     usage, lowest = room.usage, room.lowest
     if lowest is None or lowest >= usage:
-        return [], [nobody_to_take(broker.broker, usage)]
+        return [], [no_taker(broker.broker, usage)]
     loads, found = broker.bundles, candidates(broker.bundles, view, "fixed", taken)
-    evening = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
+    balancing_throughput = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}
-    leaving = _picked(movable, reason.minimum, evening)
+    leaving = _picked(movable, reason.minimum, balancing_throughput)
     staying = {name: load for name, load in movable.items() if name not in leaving}
     decisions = [reason.decision(name, broker.broker, movable[name]) for name in leaving]
-    skips = [*must_stay(broker.broker, found), *_left_alone(broker.broker, staying, reason, evening)]
+    skips = [*must_stay(broker.broker, found), *_left_alone(broker.broker, staying, reason, balancing_throughput)]
     return decisions, skips if decisions else [nothing_may_leave(broker.broker, reason), *skips]
 
 
@@ -94,36 +96,36 @@ def too_few_bundles(broker: str, count: int) -> Skip:
     return Skip("broker", (broker,), "no-bundles", "it is over the limit without serving a bundle")
 
 
-def nothing_may_leave(broker: str, reason: Reason) -> Skip:
+def nothing_may_leave(broker: str, reason: SheddingReason) -> Skip:
     """The broker is due, but every bundle of it has a reason to stay."""
     text = f"it {reason.why}, but none of its bundles may leave"
     return Skip("broker", (broker,), "nothing-may-leave", text, None, reason.evidence)
 
 
-def nobody_to_take(broker: str, usage: float) -> Skip:
-    """All the others wait for a move to show, or are as full."""
+def no_taker(broker: str, usage: float) -> Skip:
+    """Every other broker waits for a move to show, or is as full."""
     text = f"it is over the limit at {points(usage)}, but no emptier broker can be judged"
     return Skip("broker", (broker,), "nobody-to-take", text, None, {"usage": usage})
 
 
-def _picked(movable: Mapping[str, float], minimum: float, evening: float) -> list[str]:
+def _picked(movable: Mapping[str, float], minimum: float, balancing_throughput: float) -> list[str]:
     """Heaviest first, without turning the imbalance round; where every bundle would, the lightest that still lowers the peak.
 
-    `evening`: throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic.
+    `balancing_throughput`: throughput that, moved to the emptiest broker, makes it as full as the source, if usage follows traffic.
     """
-    fitting = {name: load for name, load in movable.items() if 0 < load <= evening}
+    fitting = {name: load for name, load in movable.items() if 0 < load <= balancing_throughput}
     if fitting:
         names, loads = list(fitting), list(fitting.values())
         return [names[position] for position in pick_by_name(names, loads, at_least(minimum))]
-    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * evening]
+    lowering = [(load, name) for name, load in movable.items() if 0 < load < 2 * balancing_throughput]
     return [min(lowering)[1]] if lowering else []
 
 
-def _left_alone(broker: str, staying: Mapping[str, float], reason: Reason, evening: float) -> list[Skip]:
+def _left_alone(broker: str, staying: Mapping[str, float], reason: SheddingReason, balancing_throughput: float) -> list[Skip]:
     idle = [name for name, load in staying.items() if not load > 0]
-    too_big = [name for name, load in staying.items() if load > evening]
-    spared = [name for name, load in staying.items() if 0 < load <= evening]
-    limit = f"it carries more than the {mib(evening)} that would make the emptiest broker as full as this one"
+    too_big = [name for name, load in staying.items() if load > balancing_throughput]
+    spared = [name for name, load in staying.items() if 0 < load <= balancing_throughput]
+    limit = f"it carries more than the {mib(balancing_throughput)} that would make the emptiest broker as full as this one"
     return [
         *bundles_left_alone(broker, "idle", "it carries no traffic, so it would relieve nobody", idle),
         *bundles_left_alone(broker, "too-big", limit, too_big),

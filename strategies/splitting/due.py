@@ -12,7 +12,7 @@ from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Ski
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import Splits, modular_splits
-from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import Cuts
 
 
@@ -72,7 +72,7 @@ def _by_broker(
     for broker in brokers:
         table = broker.bundles
         stats = BundleStats(table.names, table.current, table.topics, table.sessions)
-        own = extensible_splits(stats, hits, Surroundings(broker.broker, rules.bundles_in, _middle), rules.settings, rules.mode)
+        own = extensible_splits(stats, hits, BrokerContext(broker.broker, rules.bundles_in, _middle), rules.settings, rules.mode)
         decisions += [_where_known(decision, rules.settings) for decision in own.decisions]
         skips += own.skips
         counted |= own.hits

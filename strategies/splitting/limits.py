@@ -12,9 +12,9 @@ from typing import Annotated
 import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
-from strategies.model import Evidence
+from strategies.model import MIB, Evidence
 from strategies.settings import Mode, Setting
-from strategies.splitting.where import MIB, Algorithm, FlowSettings
+from strategies.splitting.where import Algorithm, FlowSettings
 
 #: Codes of the reasons, in the order in which they are looked at.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
@@ -129,7 +129,7 @@ def excess(sizes: Sizes, settings: SplitSettings) -> Floats:
     return highest
 
 
-def wording(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
+def reason_text(reason: str, evidence: Evidence, settings: SplitSettings) -> str:
     """One sentence about a bundle that is split."""
     if reason == "topics":
         return f"holds {evidence['topics']} topics, more than {settings.max_topics}"

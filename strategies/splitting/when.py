@@ -19,7 +19,7 @@ from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BrokerLoad, Decision, Skip
 from strategies.settings import Mode
-from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
+from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reason_text, reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _hot(broker: BrokerLoad, settings: SplitSettings, mode: Mode) -> Iterator[_H
     above = excess(sizes, settings)
     for row in rows.tolist():
         evidence, reason = sizes.evidence(row), REASONS[found[row]]
-        decision = Decision(table.names[row], broker.broker, None, reason, wording(reason, evidence, settings), evidence)
+        decision = Decision(table.names[row], broker.broker, None, reason, reason_text(reason, evidence, settings), evidence)
         yield _Hot(decision, float(above[row]))
 
 

@@ -18,13 +18,13 @@ from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats, Decision, Skip
 from strategies.settings import Mode
-from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reasons, wording
+from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reason_text, reasons
 from strategies.splitting.when import namespace_full, stays_whole
 from strategies.splitting.where import Cuts, SplitFault
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BrokerContext:
     """What a broker knows besides the figures of its bundles.
 
     `broker`: its own id; `bundles_in`: bundles of a namespace; `cut`: where the algorithm would cut a bundle; `owns`: whether the channel
@@ -40,7 +40,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class OwnSplits:
-    """The splits of one look; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: to be remembered."""
+    """The splits of one scan; the evidence of each has its `boundary`. `failed`: bundles counted as failures; `hits`: to be remembered."""
 
     decisions: tuple[Decision, ...]
     skips: tuple[Skip, ...]
@@ -49,11 +49,11 @@ class OwnSplits:
 
 
 @dataclass
-class _Look:
-    """One look at the bundles of a broker, with what it has found so far."""
+class _SplitScan:
+    """One scan of the bundles of a broker, with what it has found so far."""
 
     stats: BundleStats
-    around: Surroundings
+    context: BrokerContext
     settings: SplitSettings
     mode: Mode
     sizes: Sizes
@@ -67,7 +67,7 @@ class _Look:
     def as_java(self) -> None:
         """One bundle after the other in hash order: counted, judged and split before the next one is looked at."""
         for row in concurrent_hash_map_order(self.stats.names).tolist():
-            if self.sizes.topics[row] >= 2 and self.around.owns(self.stats.names[row]):
+            if self.sizes.topics[row] >= 2 and self.context.owns(self.stats.names[row]):
                 before = len(self.decisions)
                 self.look_at(row)
                 # Java stops when the number is reached by a split, so that 0 means as many as there are.
@@ -99,55 +99,57 @@ class _Look:
 
     def counts(self, row: int) -> bool:
         bundle = self.stats.names[row]
-        if not self.around.owns(bundle):
+        if not self.context.owns(bundle):
             return False
-        if (skip := stays_whole(bundle, self.around.broker)) is not None:
+        if (skip := stays_whole(bundle, self.context.broker)) is not None:
             self.skips.append(skip)
         return skip is None
 
     def split_or_wait(self, row: int, range_: KeyRange) -> None:
         if len(self.decisions) >= self.settings.max_splits:
             text = f"is too hot; splitting.max_splits = {self.settings.max_splits} others are split first"
-            self.skips.append(Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.around.broker))
+            self.skips.append(Skip("bundle", (self.stats.names[row],), "enough-splits", text, self.context.broker))
         else:
             self.split(row, range_)
 
     def split(self, row: int, range_: KeyRange) -> None:
         bundle = self.stats.names[row]
         namespace = namespace_of(bundle)
-        if self.around.bundles_in(namespace) + self.planned[namespace] >= self.settings.max_bundles:
-            self.skips.append(namespace_full(bundle, self.around.broker, self.settings))
-        elif any(_same_split(namespace, range_, other, self.mode) for other in self.around.splitting):
-            self.skips.append(Skip("bundle", (bundle,), "being-split", "is being split already", self.around.broker))
+        if self.context.bundles_in(namespace) + self.planned[namespace] >= self.settings.max_bundles:
+            self.skips.append(namespace_full(bundle, self.context.broker, self.settings))
+        elif any(_same_split(namespace, range_, other, self.mode) for other in self.context.splitting):
+            self.skips.append(Skip("bundle", (bundle,), "being-split", "is being split already", self.context.broker))
         else:
-            self.cut(row, self.around.cut(bundle))
+            self.cut(row, self.context.cut(bundle))
 
     def cut(self, row: int, boundaries: Cuts | SplitFault) -> None:
         bundle = self.stats.names[row]
         if isinstance(boundaries, SplitFault) or boundaries is None or len(boundaries) != 1:
             self.failed.append(bundle)
-            self.skips.append(Skip("bundle", (bundle,), "no-boundary", f"is too hot, but {_why_not(boundaries)}", self.around.broker))
+            self.skips.append(Skip("bundle", (bundle,), "no-boundary", f"is too hot, but {_why_not(boundaries)}", self.context.broker))
             return
         evidence, reason = self.sizes.evidence(row), REASONS[self.found[row]]
-        text = wording(reason, evidence, self.settings)
+        text = reason_text(reason, evidence, self.settings)
         self.decisions.append(
-            Decision(bundle, self.around.broker, None, reason, text, {**evidence, "boundary": hexadecimal(boundaries[0])})
+            Decision(bundle, self.context.broker, None, reason, text, {**evidence, "boundary": hexadecimal(boundaries[0])})
         )
         self.planned[namespace_of(bundle)] += 1
         del self.hits[bundle]
 
 
-def extensible_splits(stats: BundleStats, hits: Mapping[str, int], around: Surroundings, settings: SplitSettings, mode: Mode) -> OwnSplits:
-    """One look of a broker at its bundles. `hits`: what the look before answered."""
+def extensible_splits(
+    stats: BundleStats, hits: Mapping[str, int], context: BrokerContext, settings: SplitSettings, mode: Mode
+) -> OwnSplits:
+    """One scan of a broker's bundles. `hits`: what the scan before answered."""
     sizes = _sizes(stats)
     present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
-    look = _Look(stats, around, settings, mode, sizes, reasons(sizes, settings, mode), kept)
+    scan = _SplitScan(stats, context, settings, mode, sizes, reasons(sizes, settings, mode), kept)
     if mode == "parity":
-        look.as_java()
+        scan.as_java()
     else:
-        look.hottest_first()
-    return OwnSplits(tuple(look.decisions), tuple(look.skips), tuple(look.failed), look.hits)
+        scan.hottest_first()
+    return OwnSplits(tuple(scan.decisions), tuple(scan.skips), tuple(scan.failed), scan.hits)
 
 
 def _same_split(namespace: str, range_: KeyRange, other: str, mode: Mode) -> bool:

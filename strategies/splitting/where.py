@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 from strategies.bundles.ranges import KeyRange, divided, topic_hash, topics_inside
+from strategies.model import MIB
 from strategies.settings import Mode, Setting
 
-MIB = 1 << 20
 Algorithm = Literal["range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"]
 
 

@@ -1,1 +1,1 @@
-"""The checkpoint folder: who may use it, and which settings may change under it."""
+"""The checkpoint folder: its lock, its guard file, and the settings that may change under it."""

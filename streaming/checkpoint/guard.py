@@ -1,6 +1,6 @@
-"""Guards a checkpoint folder: one job at a time, and only with the settings and the version its state was made with. No Spark here.
+"""Guards a checkpoint folder: one job at a time, with the settings and the version that made its state. Imports no Spark.
 
-Spark would go on with a checkpoint under any settings and decide half by the old ones; and it would let two jobs share one.
+Without it Spark would continue a checkpoint under any settings, with part of the old ones, and two jobs could share one.
 """
 
 from __future__ import annotations
@@ -21,45 +21,44 @@ from urllib.parse import unquote, urlsplit
 from sinks.topics.uri import parse_topic
 from strategies.engine import EngineSettings, placement_of
 from strategies.errors import RebalancerError, SettingsError, StateVersionError
-from strategies.shedding.registry import SHEDDERS
 from strategies.state import STATE_VERSION
 from streaming.checkpoint.settings_changes import committed_batch, may_change
 from streaming.settings import JobSettings
 
 GUARD = "rebalancer.json"
 SPARK_LOG = "spark.log"
-#: Our packages, as Spark's workers on other machines get them.
+#: Our packages, as Spark's remote workers receive them.
 CODE = "pulsar-rebalancer-py-files.zip"
 _DRAFT = "rebalancer.draft"
 _LOCK = ".rebalancer.lock"
 _OURS = (GUARD, SPARK_LOG, CODE, _DRAFT, _LOCK)
 _FORMAT = 1
-#: Version of the rows of the state (see `state_rows`). Raise it with every change there that older rows cannot be read with.
+#: Version of the rows of the state (see `state_rows`). Raise it with every change that cannot read older rows.
 ROWS_VERSION = 5
 _EPOCH = "round.epoch"
-_HALF_DONE = (
-    "holds a micro-batch that was begun and must be repeated as it was: run once with the old settings and --drain, then start "
+_UNFINISHED_BATCH = (
+    "contains an unfinished micro-batch, which must be repeated unchanged: run once with the old settings and --drain, then start "
     "with the new ones"
 )
-_AFRESH = "name a new folder as job.checkpoint (averages and hit counts then start afresh)"
+_NEW_CHECKPOINT = "name a new folder as job.checkpoint (averages and hit counts then start from zero)"
 
 
 class CheckpointInUse(RebalancerError):
-    """Another job holds the folder."""
+    """Another job uses the folder."""
 
     retryable = True
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Settings that were changed under a checkpoint. `batch`, `epoch`: the last under the old ones; `settings`: path → before, after."""
+    """Settings changed under a checkpoint. `batch`, `epoch`: the last ones with the old settings; `settings`: path → before, after."""
 
     batch: int
     epoch: int
     settings: Mapping[str, Any]
 
     def lines(self) -> Iterator[str]:
-        """For people: one per setting."""
+        """One line of text per setting."""
         for path, (before, after) in self.settings.items():
             until = f"in epoch {self.epoch}, up to micro-batch {self.batch}"
             yield f"{path}: {json.dumps(after)} from here on; it was {json.dumps(before)} {until}"
@@ -67,7 +66,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What the guard file says. `state`: versions of the parts of the state; `settings`: dotted path → value; `changes`, oldest first."""
+    """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted path → value; `changes`: oldest first.
+
+    `digest` detects edited files.
+    """
 
     product: str
     state: Mapping[str, int]
@@ -80,17 +82,17 @@ class Guard:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the checkpoint's commands; in the guard of settings, the lowest that is wanted."""
+        """The epoch of the checkpoint's commands; in the guard of the present settings, the lowest acceptable epoch."""
         return int(self.settings[_EPOCH])
 
     def at_least(self, epoch: int) -> Guard:
-        """The same with this epoch, unless its own is higher."""
+        """The guard with this epoch, unless its own is higher."""
         return replace(self, settings={**self.settings, _EPOCH: max(epoch, self.epoch)})
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a checkpoint: its id, its machine, and when it took the folder (ms since the epoch)."""
+    """The process that uses a checkpoint: process id, host, and time of its start (ms since the epoch)."""
 
     pid: int
     host: str
@@ -99,9 +101,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A folder that is ours. `lock`: the file descriptor of the lock, held until its last copy is closed; `epoch`: of the commands.
+    """A locked checkpoint folder. `lock`: file descriptor; the lock lasts until its last copy is closed; `epoch`: of the commands.
 
-    `change`: settings that are others than at the last start, and may be.
+    `change`: permitted changes of settings since the last start.
     """
 
     lock: int
@@ -110,21 +112,20 @@ class Held:
 
 
 def checkpoint_folder(job: JobSettings) -> Path:
-    """The folder as a path. Raises SettingsError for places that are not on this machine."""
+    """The folder as a path. Raises SettingsError for locations that are not on this machine."""
     text = job.checkpoint
     parts = urlsplit(text)
     if parts.scheme not in ("", "file") or not text:
         shared = "on a Spark cluster, one that all workers mount, like NFS; object stores and HDFS can hold its back-ups only"
-        raise SettingsError([f"job.checkpoint: {text!r} is not a folder of this machine; write a path or file:///folder ({shared})"])
+        raise SettingsError([f"job.checkpoint: {text!r} is not a folder on this machine; write a path or file:///folder ({shared})"])
     return Path(unquote(parts.path) if parts.scheme else text).absolute()
 
 
 def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
-    """The guard of a checkpoint that begins now."""
-    rules = engine.shedding if engine.shedding is not None else SHEDDERS[engine.strategy].settings()
+    """The guard of a new checkpoint."""
     settings: dict[str, Any] = {"shedding.strategy": engine.strategy, "shedding.mode": engine.mode}
     for section, values in (
-        (f"shedding.{engine.strategy}", rules),
+        (f"shedding.{engine.strategy}", engine.chosen),
         ("weights", engine.weights),
         ("round", engine.round),
         ("placement", engine.destinations),
@@ -143,13 +144,13 @@ def guard_of(job: JobSettings, engine: EngineSettings) -> Guard:
 
 @contextmanager
 def guarded(
-    folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, patience_s: float = 20.0, keep: bool = True
+    folder: Path, guard: Guard, next_epoch: Callable[[], int] = lambda: 1, *, timeout_s: float = 20.0, keep: bool = True
 ) -> Iterator[Held]:
-    """Holds the folder for one job. A checkpoint keeps its epoch while its settings stay, so that what is published again has the same ids.
+    """Locks the folder for one job. A checkpoint keeps its epoch while its settings are the same: repeated commands then have equal ids.
 
-    `next_epoch`: asked when the checkpoint begins and when settings have changed; `guard` may want a higher one. `patience_s`: how long
-    a job that is just ending is waited for. `keep`: write down which settings have changed. Raises CheckpointInUse, StateVersionError,
-    SettingsError, and what `next_epoch` raises.
+    `next_epoch`: called for a new checkpoint and after changed settings; `guard` may require a higher one. `timeout_s`: longest wait for
+    a job that is just ending. `keep`: record changed settings. Raises CheckpointInUse, StateVersionError, SettingsError, and the errors
+    of `next_epoch`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def guarded(
     except OSError as error:
         raise SettingsError([f"job.checkpoint: {folder} cannot be written ({error.strerror}); name a folder of yours"]) from error
     try:
-        _wait_for(lock, folder, patience_s)
+        _wait_for(lock, folder, timeout_s)
         guard, change = _check_or_begin(folder, guard, next_epoch)
         if change is not None and keep:
             guard = replace(guard, changes=(*guard.changes, change)).at_least(max(next_epoch(), change.epoch + 1))
@@ -170,7 +171,7 @@ def guarded(
 
 
 def read_guard(folder: Path) -> Guard:
-    """Raises StateVersionError when the folder is no checkpoint of this program or its guard file is damaged."""
+    """Reads the guard file. Raises StateVersionError if the folder is not a checkpoint of this program or the file is damaged."""
     path = folder / GUARD
     try:
         tree = json.loads(path.read_bytes())
@@ -178,20 +179,20 @@ def read_guard(folder: Path) -> Guard:
         changes = tuple(Change(int(one["batch"]), int(one["epoch"]), dict(one["settings"])) for one in tree.get("changes", ()))
         guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes)
     except FileNotFoundError as error:
-        raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_AFRESH}") from error
+        raise StateVersionError(f"{folder} is not a checkpoint of this program: it has no {GUARD}; {_NEW_CHECKPOINT}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateVersionError(f"{path} cannot be read ({error}): bring it back from a copy, or {_AFRESH}") from error
+        raise StateVersionError(f"{path} cannot be read ({error}): restore it from a backup, or {_NEW_CHECKPOINT}") from error
     if version != _FORMAT:
         raise StateVersionError(
-            f"{path} is of format {version}, this version knows format {_FORMAT}: use the version that wrote it, or {_AFRESH}"
+            f"{path} is of format {version}, this version reads format {_FORMAT}: use the version that wrote it, or {_NEW_CHECKPOINT}"
         )
     if digest != guard.digest:
-        raise StateVersionError(f"{path} was changed (its digest differs): bring it back from a copy, or {_AFRESH}")
+        raise StateVersionError(f"{path} was changed (its digest differs): restore it from a backup, or {_NEW_CHECKPOINT}")
     return guard
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who holds a folder that is in use; None where a version that did not say so took it."""
+    """The process that uses a folder; None if it runs a version that does not record itself."""
     try:
         tree = json.loads((folder / _LOCK).read_bytes())
         return Holder(int(tree["pid"]), str(tree["host"]), int(tree["since_ms"]))
@@ -200,21 +201,21 @@ def holder(folder: Path) -> Holder | None:
 
 
 def other_settings(folder: Path, guard: Guard) -> list[str]:
-    """Paths of the settings that the checkpoint was written with other values of. Raises StateVersionError."""
+    """Paths of the settings whose values differ from those of the checkpoint. Raises StateVersionError."""
     written = read_guard(folder)
     return _differing(written, guard.at_least(written.epoch))
 
 
 def _sign(lock: int) -> None:
-    """For people who find the folder in use. The lock is what keeps others out, so a file that cannot be written is no reason to stop."""
+    """Records this process for people who find the folder in use. Ignores failed writes: the lock is what excludes other jobs."""
     text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since_ms": time.time_ns() // 1_000_000}).encode()
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, text, 0)
 
 
-def _wait_for(lock: int, folder: Path, patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
+def _wait_for(lock: int, folder: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,38 +226,42 @@ def _wait_for(lock: int, folder: Path, patience_s: float) -> None:
 
 
 def _check_or_begin(folder: Path, guard: Guard, next_epoch: Callable[[], int]) -> tuple[Guard, Change | None]:
-    """The guard that holds from now on, and what changed since the last start."""
-    strangers = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+    """The guard from now on, and the changes since the last start."""
+    foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
     if (folder / GUARD).exists():
         written = read_guard(folder)
-        return _go_on(folder, written, replace(guard.at_least(written.epoch), changes=written.changes))
-    if strangers:
-        raise StateVersionError(f"{folder} holds {', '.join(strangers[:3])} but no {GUARD}: it is no checkpoint of this program; {_AFRESH}")
+        return _continue(folder, written, replace(guard.at_least(written.epoch), changes=written.changes))
+    if foreign:
+        raise StateVersionError(
+            f"{folder} contains {', '.join(foreign[:3])} but no {GUARD}: it is not a checkpoint of this program; {_NEW_CHECKPOINT}"
+        )
     begun = guard.at_least(next_epoch())
     _write(folder / GUARD, begun)
     return begun, None
 
 
-def _go_on(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | None]:
+def _continue(folder: Path, written: Guard, now: Guard) -> tuple[Guard, Change | None]:
     if written.state != now.state:
         raise StateVersionError(
             f"the checkpoint {folder} was written by version {written.product} in state format {_versions(written)}; version {now.product} "
-            f"continues format {_versions(now)} only: go back to the version that wrote it, or {_AFRESH}"
+            f"continues format {_versions(now)} only: go back to the version that wrote it, or {_NEW_CHECKPOINT}"
         )
     differing = _differing(written, now)
     if not differing:
         return written, None
     complaints = [f"{path}: {_shown(now, path)}, but the checkpoint was written with {_shown(written, path)}" for path in differing]
     if not all(map(may_change, differing)):
-        raise SettingsError([*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_AFRESH}"])
+        raise SettingsError(
+            [*complaints, f"job.checkpoint: {folder} belongs to these other settings: go back to them, or {_NEW_CHECKPOINT}"]
+        )
     batch = committed_batch(folder)
     if batch is None:
-        raise SettingsError([*complaints, f"job.checkpoint: {folder} {_HALF_DONE}"])
+        raise SettingsError([*complaints, f"job.checkpoint: {folder} {_UNFINISHED_BATCH}"])
     return now, Change(batch, written.epoch, {path: (written.settings.get(path), now.settings.get(path)) for path in differing})
 
 
 def _differing(written: Guard, now: Guard) -> list[str]:
-    """Dotted paths; of two different strategies only the choice itself, not all their settings."""
+    """Dotted paths that differ; for a changed strategy only its name, not all its settings."""
     missing = object()
     paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
     differing = [path for path in paths if written.settings.get(path, missing) != now.settings.get(path, missing)]
@@ -274,7 +279,7 @@ def _versions(guard: Guard) -> str:
 
 
 def _write(path: Path, guard: Guard) -> None:
-    """All or nothing: a job killed while it writes leaves no half guard."""
+    """Writes atomically: a killed job leaves no partial guard."""
     changes = [asdict(change) for change in guard.changes]
     tree = {"format": _FORMAT, "product": guard.product, "state": guard.state, "digest": guard.digest, "settings": guard.settings}
     tree |= {"changes": changes} if changes else {}

@@ -1,7 +1,7 @@
-"""What travels to Spark's workers: our own packages as a zip, and the packages we depend on as an archive. No Spark here.
+"""Packages for Spark's workers: our own as a zip, our dependencies as an archive. Imports no Spark.
 
-Neither holds a Python: `rebalancer ship` says which one the workers must have, because compiled packages fit one minor version only.
-Rule of what an archive may be: https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
+Neither contains a Python: `rebalancer ship` prints the one that workers need, because compiled packages fit one minor version only.
+Rules for such archives: https://spark.apache.org/docs/4.2.0/api/python/user_guide/python_packaging.html
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from urllib.parse import urlsplit
 
 from strategies.errors import RebalancerError, SettingsError
 
-#: What the workers import; the others need no worker.
+#: Our packages that workers import.
 SHIPPED = ("sinks", "strategies", "streaming")
 _PRODUCT = "pulsar-rebalancer"
-#: Comes with Spark itself, and must be the version that runs there.
+#: Comes with Spark itself and must match the running version.
 _SPARKS_OWN = frozenset({"pyspark", "py4j"})
 _MANIFEST = "rebalancer-environment.json"
 _SUFFIX = ".tar.gz"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _MOST_MANIFEST_BYTES = 2**20
-#: The highest level takes four times as long for a tenth less.
+#: The highest level takes four times as long and saves a tenth more.
 _LEVEL = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive holds, or this Python has. `python`: major.minor; `packages`: name → version."""
+    """Content of an archive, or of this Python. `python`: major.minor; `packages`: name → version."""
 
     python: str
     platform: str
@@ -45,7 +45,7 @@ class Manifest:
 
 
 def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
-    """Writes packages below `root` to a zip, in order of name and without time stamps: the same bytes for the same sources."""
+    """Writes packages below `root` to a zip, sorted by name and without timestamps: equal sources give equal bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in sorted(packages):
@@ -56,9 +56,9 @@ def write_zip(target: Path, root: Path, packages: Iterable[str]) -> None:
 
 
 def write_environment(target: Path) -> Manifest:
-    """Writes all packages that ours need, as they are installed here, to a .tar.gz; nothing is left of one that was interrupted.
+    """Writes all installed dependencies of ours to a .tar.gz; an interrupted write leaves no file.
 
-    Raises SettingsError for another suffix, which Spark would not unpack, and for a place that cannot be written.
+    Raises SettingsError for another suffix, which Spark does not unpack, and for an unwritable target.
     """
     if not target.name.endswith(_SUFFIX):
         raise SettingsError([f"{target}: the archive's name must end with {_SUFFIX}, otherwise Spark does not unpack it"])
@@ -75,17 +75,17 @@ def write_environment(target: Path) -> Manifest:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise SettingsError([f"{target} cannot be written ({error.strerror}); name another place"]) from error
+        raise SettingsError([f"{target} cannot be written ({error.strerror}); name another path"]) from error
     return manifest
 
 
 def archive_here(named: str) -> Path | None:
-    """The file that a setting names; None for one that lies elsewhere, or none at all."""
+    """The file that a setting names; None for a remote URL or an empty setting."""
     return Path(named.removeprefix("file://")).absolute() if named and urlsplit(named).scheme in ("", "file") else None
 
 
 def check_environment(file: Path) -> None:
-    """Compares an archive with the packages of this Python. Raises SettingsError, naming what differs and the next step."""
+    """Compares an archive with the packages of this Python. Raises SettingsError with the differences and the next step."""
     there, here = read_manifest(file), _manifest(needed_distributions())
     differing = [f"Python {there.python}, here {here.python}"] if there.python != here.python else []
     differing += [
@@ -95,11 +95,13 @@ def check_environment(file: Path) -> None:
     ]
     if differing:
         more = f", and {len(differing) - 3} more" if len(differing) > 3 else ""
-        raise SettingsError([f"job.environment: {file} holds {'; '.join(differing[:3])}{more}: make it anew with: rebalancer ship {file}"])
+        raise SettingsError(
+            [f"job.environment: {file} contains {'; '.join(differing[:3])}{more}: make it again with: rebalancer ship {file}"]
+        )
 
 
 def read_manifest(file: Path) -> Manifest:
-    """What an archive says it holds. Raises SettingsError for what is no archive of `rebalancer ship`."""
+    """The manifest of an archive. Raises SettingsError for a file that `rebalancer ship` did not write."""
     try:
         with tarfile.open(file, "r:gz") as archive:
             first = archive.next()
@@ -107,18 +109,20 @@ def read_manifest(file: Path) -> Manifest:
             tree = json.loads(content.read(_MOST_MANIFEST_BYTES)) if content is not None else {}
         return Manifest(str(tree["python"]), str(tree["platform"]), dict(tree["packages"]))
     except FileNotFoundError as error:
-        raise SettingsError([f"job.environment: {file} is not there; make it with: rebalancer ship {file}"]) from error
+        raise SettingsError([f"job.environment: {file} does not exist; make it with: rebalancer ship {file}"]) from error
     except (OSError, EOFError, tarfile.TarError, ValueError, KeyError, TypeError) as error:
-        raise SettingsError([f"job.environment: {file} is no archive of this program; make one with: rebalancer ship {file}"]) from error
+        raise SettingsError(
+            [f"job.environment: {file} is not an archive of this program; make one with: rebalancer ship {file}"]
+        ) from error
 
 
 def python_name() -> str:
-    """What the Python of the workers must be called where they get their packages in an archive."""
+    """The name of Python on workers that get their packages from an archive."""
     return f"python{_python()}"
 
 
 def needed_distributions() -> dict[str, metadata.Distribution]:
-    """All that our package needs for the job, by name, without itself and Spark. A requirement for other machines is not installed here."""
+    """The job's dependencies by name, without our package and Spark. Requirements for other platforms are not installed here."""
     found: dict[str, metadata.Distribution] = {}
     waiting = _requirements(metadata.distribution(_PRODUCT), "spark")
     while waiting:
@@ -134,7 +138,7 @@ def needed_distributions() -> dict[str, metadata.Distribution]:
 
 
 def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[str]:
-    """Names of what it requires always or with `extra`."""
+    """Names of the requirements, unconditional or of `extra`."""
     names = []
     for requirement in distribution.requires or ():
         name, wanted = re.match(r"[\w.-]+", requirement), re.search(r"""extra\s*==\s*["']([^"']+)""", requirement)
@@ -144,7 +148,7 @@ def _requirements(distribution: metadata.Distribution, extra: str = "") -> list[
 
 
 def _files(distributions: Iterable[metadata.Distribution]) -> Iterator[tuple[Path, str]]:
-    """Each installed file and its name in the archive; not commands, which lie elsewhere, nor what Python compiles by itself."""
+    """Each installed file and its name in the archive; without commands, which are in other folders, and compiled bytecode."""
     for distribution in distributions:
         listed = distribution.files
         if not listed:

@@ -1,4 +1,4 @@
-"""What a worker of Spark says about itself. Imports nothing that a worker could lack."""
+"""The report of a Spark worker about its packages and paths. Imports nothing that a worker may lack."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: What our own packages import on a worker; `rebalancer ship` packs more, because these have needs of their own.
+#: Direct imports of our packages on a worker; `rebalancer ship` also packs their dependencies.
 _NEEDED = ("numpy", "msgspec", "orjson", "pandas", "pyarrow", "google.protobuf")
 
 
-class Seen(NamedTuple):
-    """The worker's host, the packages it lacks, and those of the paths it was asked for that are not there."""
+class WorkerReport(NamedTuple):
+    """The worker's host, its missing packages, and the paths that do not exist there."""
 
     host: str
     missing: tuple[str, ...]
     unseen: tuple[str, ...]
 
 
-def look(paths: Sequence[str]) -> Seen:
-    """Run by a worker."""
-    return Seen(socket.gethostname(), tuple(_missing()), tuple(path for path in paths if not Path(path).exists()))
+def report_missing(paths: Sequence[str]) -> WorkerReport:
+    """Runs on a worker and reports what is missing."""
+    return WorkerReport(socket.gethostname(), tuple(_missing()), tuple(path for path in paths if not Path(path).exists()))
 
 
 def _missing() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What Spark's workers on other machines need: a Python, packages, our code, and the checkpoint's folder; and whether they have it."""
+"""Prepares Spark's remote workers: Python, packages, our code and the checkpoint's folder; checks that they have everything."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sinks.topics.uri import parse_topic
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
 from streaming.cluster.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
-from streaming.cluster.worker_check import Seen, look
+from streaming.cluster.worker_check import WorkerReport, report_missing
 from streaming.failures import JobError, explain
 from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
-#: Where an archive of packages is unpacked, in the folder a worker runs in.
+#: Folder of the unpacked archive, in a worker's working directory.
 _UNPACKED = "rebalancer-environment"
 _WORKERS_COME_S = 120.0
-_LOOKS = 8
+_PROBES = 8
 _MASTER_ANSWERS_S = 10.0
 
 
@@ -37,16 +37,16 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Asks a standalone master whether it is there; Spark itself would try for a minute and not say why. Raises JobError."""
+    """Connects to a standalone master: Spark itself retries for a minute and does not report why. Raises JobError."""
     if not master.startswith("spark://"):
         return
     refusals = [_refusal(address) for address in master.removeprefix("spark://").split(",")]
     if all(refusals):
-        raise JobError(f"job.master: nobody answers at {master} ({'; '.join(refusals)}): check the address, and that the master runs")
+        raise JobError(f"job.master: no server answers at {master} ({'; '.join(refusals)}): check the address, and that the master runs")
 
 
 def worker_settings(job: JobSettings) -> Mapping[str, str]:
-    """Settings with which workers unpack the archive of packages, where there is one. Raises SettingsError for one that does not fit."""
+    """Settings that make workers unpack the archive of packages, if there is one. Raises SettingsError if it does not fit."""
     if is_local(job.master) or not job.environment:
         return {}
     archive = archive_here(job.environment)
@@ -57,10 +57,10 @@ def worker_settings(job: JobSettings) -> Mapping[str, str]:
 
 
 def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """Environment of the driver's Java, which decides what Python is called.
+    """Environment of the driver's Java process, which selects the workers' Python.
 
-    On this machine: this very Python. Elsewhere: what PYSPARK_PYTHON names; without it, where packages come in an archive, python3.x
-    on the worker's PATH, otherwise this one's path. The name is used beside the driver too, so that it must lead to our packages here.
+    Local: this Python. Remote: PYSPARK_PYTHON; without it python3.x on the worker's PATH if packages come in an archive, otherwise this
+    Python's path. The driver uses the same name, so it must lead to our packages here too.
     """
     ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
     if is_local(job.master):
@@ -77,42 +77,40 @@ def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) 
 
 
 def send_code(session: SparkSession, folder: Path) -> None:
-    """Our packages as they are here, for all workers: whatever version they have installed, they run this one.
+    """Sends our packages to all workers: they run this version, whatever they have installed.
 
-    Workers fetch the zip as they come; it stays in `folder`.
+    Workers fetch the zip when they join; it stays in `folder`.
     """
     if not _PROJECT.is_dir():
-        return  # we came in a zip ourselves, which Spark has sent already
+        return  # this code runs from a zip that Spark has sent already
     file = folder / CODE
     write_zip(file, _PROJECT, SHIPPED)
     before = list(sys.path)
     session.sparkContext.addPyFile(str(file))
-    sys.path[:] = before  # beside the driver, the zip would only hide the folder it was made of
+    sys.path[:] = before  # on the driver the zip would hide the folder that it was made from
 
 
-def check_workers(
-    session: SparkSession, job: JobSettings, folder: Path, stop: threading.Event, patience_s: float = _WORKERS_COME_S
-) -> None:
-    """Waits for the first worker, then asks whether all that are there have our packages and see the places they read.
+def check_workers(session: SparkSession, job: JobSettings, folder: Path, stop: threading.Event, timeout_s: float = _WORKERS_COME_S) -> None:
+    """Waits for the first worker, then checks that all present workers have our packages and see the paths they read.
 
-    `folder`: the checkpoint. Raises JobError when none comes in `patience_s`, SettingsError with a complaint for each thing a worker
-    lacks. Returns early when `stop` is set.
+    `folder`: the checkpoint. Raises JobError if none joins within `timeout_s`, SettingsError with a complaint for each thing that a
+    worker lacks. Returns early if `stop` is set.
     """
-    if not _some_worker(session, stop, patience_s):
+    if not _some_worker(session, stop, timeout_s):
         return
     shared = _shared(job, folder)
     paths = list(shared)
     try:
-        seen = session.sparkContext.parallelize(range(_LOOKS), _LOOKS).mapPartitions(lambda _: [look(paths)]).collect()
+        reports = session.sparkContext.parallelize(range(_PROBES), _PROBES).mapPartitions(lambda _: [report_missing(paths)]).collect()
     except (PySparkException, Py4JError) as error:
         raise explain(error, folder / SPARK_LOG) from error
-    complaints = list(_complaints(set(seen), shared))
+    complaints = list(_complaints(set(reports), shared))
     if complaints:
         raise SettingsError(complaints)
 
 
 def _refusal(address: str) -> str:
-    """Why there is no connection to host:port; empty when there is one."""
+    """The reason why host:port cannot be reached; empty if it can."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _MASTER_ANSWERS_S).close()
@@ -125,21 +123,21 @@ def _unpacked(archive: str) -> Mapping[str, str]:
     return {"spark.archives": f"{archive}#{_UNPACKED}", "spark.executorEnv.PYTHONPATH": _UNPACKED}
 
 
-def _some_worker(session: SparkSession, stop: threading.Event, patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
+def _some_worker(session: SparkSession, stop: threading.Event, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
     while not stop.is_set():
         try:
-            # The driver counts as one.
+            # The driver is counted too.
             if session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 1:
                 return True
         except Py4JError as error:
             raise JobError(
-                f"{session.sparkContext.master} does not answer, and Spark has given up: check job.master, and that it runs"
+                f"{session.sparkContext.master} does not answer, and Spark gave up: check job.master, and that the master runs"
             ) from error
         if time.monotonic() >= deadline:
             raise JobError(
-                f"no worker of {session.sparkContext.master} took the job within {patience_s:g} s: look at the master's page whether there "
-                "are workers with cores and memory left (spark.executor.memory, spark.cores.max), and whether they reach this machine by "
+                f"no worker of {session.sparkContext.master} took the job within {timeout_s:g} s: check on the master's page that there "
+                "are workers with cores and memory left (spark.executor.memory, spark.cores.max), and that they reach this machine by "
                 "the name it gives (spark.driver.host)"
             )
         stop.wait(0.1)
@@ -147,7 +145,7 @@ def _some_worker(session: SparkSession, stop: threading.Event, patience_s: float
 
 
 def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
-    """What tasks read: path → the setting that names it. Nothing that is not here either."""
+    """Paths that tasks read → their settings; without paths that do not exist here either."""
     telemetry = parse_topic(job.topics.telemetry)
     places = {str(folder / GUARD): "job.checkpoint", job.signing.key_file: "signing.key_file"}
     if telemetry.scheme == "file":
@@ -155,8 +153,8 @@ def _shared(job: JobSettings, folder: Path) -> Mapping[str, str]:
     return {path: setting for path, setting in places.items() if path and Path(path).exists()}
 
 
-def _complaints(seen: Iterable[Seen], shared: Mapping[str, str]) -> Iterator[str]:
-    for one in sorted(seen):
+def _complaints(reports: Iterable[WorkerReport], shared: Mapping[str, str]) -> Iterator[str]:
+    for one in sorted(reports):
         if one.missing:
             yield (
                 f"job.environment: the Python of worker {one.host} has no {', '.join(one.missing)}: pack what it needs with "
@@ -164,6 +162,6 @@ def _complaints(seen: Iterable[Seen], shared: Mapping[str, str]) -> Iterator[str
             )
         for path in one.unseen:
             yield (
-                f"{shared[path]}: worker {one.host} does not see {path}: it must be there under the same path as here (a folder that the "
-                "driver and all workers share; a copy will do for a key)"
+                f"{shared[path]}: worker {one.host} does not see {path}: it must be there under the same path as here (a folder that "
+                "driver and all workers share; for a key a copy is enough)"
             )

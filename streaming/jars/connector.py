@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: four jars that PySpark does not carry, where they lie, and how a session gets them. No Spark here."""
+"""Spark's Kafka connector: four jars that PySpark does not include, their folder, and the settings of a session. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LOCK = Path(__file__).with_name("kafka_jars.json")
 
 @dataclass(frozen=True, slots=True)
 class JarSettings:
-    """Where Spark's Kafka connector comes from; without Kafka topics nobody asks."""
+    """Source of Spark's Kafka connector; not used without Kafka topics."""
 
     folder: Annotated[
-        str, Setting("Folder with the jars of the Kafka connector (rebalancer jars fetch); empty = fetched once into the user's cache")
+        str, Setting("Folder with the jars of the Kafka connector (rebalancer jars fetch); empty = downloaded once into the user's cache")
     ] = ""
     packages: Annotated[
-        str, Setting("Instead of the locked jars: Maven coordinates that Spark resolves itself (spark.jars.packages), with commas")
+        str, Setting("Instead of the locked jars: Maven coordinates that Spark resolves itself (spark.jars.packages), separated by commas")
     ] = ""
-    maven_url: Annotated[str, Setting("Maven repository that jars are fetched from")] = MAVEN_CENTRAL
+    maven_url: Annotated[str, Setting("Maven repository for downloading jars")] = MAVEN_CENTRAL
 
 
 def connector_jars() -> tuple[Jar, ...]:
@@ -31,12 +31,12 @@ def connector_jars() -> tuple[Jar, ...]:
     return read_lock(_LOCK)
 
 
-def connector_settings(settings: JarSettings, say: Callable[[str], None] = lambda _: None) -> Mapping[str, str]:
-    """Settings with which a Spark session has the connector; fetches what is missing. Raises JarsMissing, SettingsError."""
+def connector_settings(settings: JarSettings, log: Callable[[str], None] = lambda _: None) -> Mapping[str, str]:
+    """Settings that give a Spark session the connector; downloads missing jars. Raises JarsMissing, SettingsError."""
     if settings.packages:
         return {"spark.jars.packages": settings.packages}
     if settings.folder:
         files = present(connector_jars(), Path(settings.folder).absolute())
     else:
-        files = fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, say)
+        files = fetch(connector_jars(), cache_folder("spark-kafka"), settings.maven_url, log)
     return {"spark.jars": ",".join(str(file) for file in files)}

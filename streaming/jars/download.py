@@ -1,6 +1,6 @@
-"""Jars that are named in a lock (coordinates, size, SHA-256): fetched from a Maven repository over HTTPS, without Maven, checked, kept.
+"""Downloads the jars of a lock (coordinates, size, SHA-256) from a Maven repository over HTTPS, without Maven, and verifies them.
 
-A file appears in its folder under its name only when it is whole and its digest is right; what was interrupted is gone on with.
+A file gets its final name only when it is complete and its digest is right; interrupted downloads are continued.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LOCK = ".lock"
 
 
 class JarsMissing(RebalancerError):
-    """Jars could not be fetched, or are not what the lock says."""
+    """Jars could not be downloaded, or differ from the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One line of a lock. `coordinates`: group, artifact, version and, if there is one, classifier."""
+    """One line of a lock. `coordinates`: group, artifact, version and optionally classifier."""
 
     coordinates: tuple[str, ...]
     size: int
@@ -43,12 +43,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """The file's name, in a repository as well as in our folders."""
+        """File name, in a repository and in our folders."""
         return "-".join(self.coordinates[1:]) + ".jar"
 
     @property
     def path(self) -> str:
-        """Where it lies in a Maven repository."""
+        """Path in a Maven repository."""
         group, artifact, version = self.coordinates[:3]
         return f"{group.replace('.', '/')}/{artifact}/{version}/{self.name}"
 
@@ -59,17 +59,17 @@ def read_lock(file: Path) -> tuple[Jar, ...]:
 
 
 def cache_folder(name: str) -> Path:
-    """Where fetched jars are kept for this user: below XDG_CACHE_HOME, or ~/.cache."""
+    """Folder of the user's downloaded jars: below XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulsar-rebalancer" / name
 
 
 def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
-    """The files of all jars, read and compared with the lock. Raises JarsMissing, naming the first that is not there or another."""
+    """The files of all jars, verified against the lock. Raises JarsMissing with the first that is missing or different."""
     files = []
     for jar in jars:
         file = folder / jar.name
         if not file.is_file():
-            raise JarsMissing(f"{file} is not there; fill the folder with: rebalancer jars fetch {folder}")
+            raise JarsMissing(f"{file} does not exist; fill the folder with: rebalancer jars fetch {folder}")
         if _digest(file) != jar.sha256:
             raise JarsMissing(f"{file} is not the jar of the lock (its digest differs); delete it, then: rebalancer jars fetch {folder}")
         files.append(file)
@@ -77,20 +77,20 @@ def present(jars: Iterable[Jar], folder: Path) -> list[Path]:
 
 
 def fetch(
-    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, say: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
+    jars: Sequence[Jar], folder: Path, base_url: str = MAVEN_CENTRAL, log: Callable[[str], None] = lambda _: None, pause_s: float = 1.0
 ) -> list[Path]:
-    """The files of all jars in `folder`, those that were not there downloaded. One process at a time fills a folder.
+    """The files of all jars in `folder`; downloads missing ones. One process at a time fills a folder.
 
-    `say` is told before a download begins; `pause_s` before a second attempt, longer before each further one.
-    A file that is there with the right size counts as checked: it was when it got its name. Raises JarsMissing, SettingsError.
+    `log`: gets one line before a download begins; `pause_s`: before the second attempt, longer before each further one.
+    An existing file of the right size is not verified again: it was before it got its name. Raises JarsMissing, SettingsError.
     """
     files = [folder / jar.name for jar in jars]
     if not _wanted(jars, folder):
         return files
     with _locked(folder):
-        wanted = _wanted(jars, folder)  # somebody may have been faster
+        wanted = _wanted(jars, folder)  # another process may have been faster
         if wanted:
-            say(f"fetching {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
+            log(f"downloading {len(wanted)} jars ({sum(jar.size for jar in wanted) / 2**20:.0f} MiB) from {base_url} into {folder}")
             _download_all(wanted, folder, base_url.rstrip("/"), pause_s)
     return files
 
@@ -117,7 +117,7 @@ def _download_all(jars: Sequence[Jar], folder: Path, base_url: str, pause_s: flo
     import httpx
 
     with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True) as client, ThreadPoolExecutor(_AT_ONCE) as pool:
-        # The largest first: the last one to end is then a small one.
+        # The largest first: the last one to finish is then a small one.
         ordered = sorted(jars, key=lambda jar: -jar.size)
         tasks = [pool.submit(_download, client, jar, folder, f"{base_url}/{jar.path}", pause_s) for jar in ordered]
         try:
@@ -138,7 +138,7 @@ def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: f
         try:
             _take(client, url, part, jar.size)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise SettingsError([f"jars.maven_url: {url} is no URL ({error}); write {MAVEN_CENTRAL} or that of your mirror"]) from error
+            raise SettingsError([f"jars.maven_url: {url} is not a URL ({error}); write {MAVEN_CENTRAL} or that of your mirror"]) from error
         except httpx.HTTPStatusError as error:
             if error.response.status_code < 500:
                 raise _unreachable(jar, url, f"the server answers {error.response.status_code}") from error
@@ -151,7 +151,7 @@ def _download(client: httpx.Client, jar: Jar, folder: Path, url: str, pause_s: f
 
 
 def _take(client: httpx.Client, url: str, part: Path, size: int) -> None:
-    """Downloads, going on behind what an earlier attempt has left."""
+    """Downloads a file; continues after the bytes of an earlier attempt."""
     there = part.stat().st_size if part.exists() else 0
     if there >= size:
         part.unlink()
@@ -168,7 +168,7 @@ def _keep(part: Path, jar: Jar, folder: Path, url: str) -> None:
     if _digest(part) != jar.sha256:
         part.unlink()
         raise JarsMissing(
-            f"{url} is not the jar of the lock (its digest differs); ask who runs the mirror, or set jars.maven_url to another"
+            f"{url} is not the jar of the lock (its digest differs); ask the operator of the mirror, or set jars.maven_url to another"
         )
     part.replace(folder / jar.name)
 
@@ -180,6 +180,6 @@ def _digest(file: Path) -> str:
 
 def _unreachable(jar: Jar, url: str, why: str) -> JarsMissing:
     return JarsMissing(
-        f"{jar.name} could not be fetched from {url} ({why}). Without network: run `rebalancer jars fetch DIR` on a machine that has it, "
+        f"{jar.name} could not be downloaded from {url} ({why}). Without network: run `rebalancer jars fetch DIR` on another machine, "
         "copy DIR here and set jars.folder to it; with a mirror: set jars.maven_url"
     )

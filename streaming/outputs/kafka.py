@@ -1,4 +1,4 @@
-"""Output topics on one Kafka: all rows of a micro-batch leave in one write of Spark's connector, the topic named per row."""
+"""Output topics on Kafka: Spark's connector writes all rows of a micro-batch at once; each row names its topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUFFER_BYTES = 4 * LARGEST_ROUND
 
 
 class KafkaOutput:
-    """Rows of a cluster keep their order within a topic, because a cluster is the key and one task writes it."""
+    """Rows of a cluster keep their order within a topic: the cluster is the key, and one task writes it."""
 
     def __init__(self, topics: Mapping[str, TopicUri], access: KafkaAccess) -> None:
         """`topics`: by kind, all on the same servers."""
@@ -34,33 +34,33 @@ class KafkaOutput:
             "kafka.compression.type": "zstd",
             "kafka.max.request.size": str(LARGEST_REQUEST_BYTES),
             "kafka.buffer.memory": str(_BUFFER_BYTES),
-            # What has not worked by then is tried again by the job, which looks first whether the topic is still there.
+            # After this timeout the job retries, and checks first whether the topic still exists.
             "kafka.max.block.ms": str(access.settings.timeout_ms),
             "kafka.delivery.timeout.ms": str(access.settings.timeout_ms + 1_000),
         }
 
     @property
     def busy(self) -> bool:
-        """See Output. Spark publishes: what a stop interrupts is published again, with the same ids, after the restart."""
+        """See Output. Spark publishes: an interrupted micro-batch is published again after the restart, with the same ids."""
         return False
 
     def explained(self, error: Exception) -> RebalancerError | None:
-        """See Output. The broker does not say which topic refused a record: all are named with what they take, the narrowest first."""
+        """See Output. The broker does not name the topic that refused a record: the text lists all with their limits, lowest first."""
         if "RecordTooLargeException" not in str(error):
             return None
         facts = {topic.name: topic_facts(topic, self._access) for topic in self._topics.values()}
         takes = sorted((int(found.configs["max.message.bytes"]), name) for name, found in facts.items() if found is not None)
         return PublishRejected(
             f"a record is larger than its topic allows: raise the topic's max.message.bytes "
-            f"({', '.join(f'{name} takes {size}' for size, name in takes)}); then start the job again, it goes on where it stopped"
+            f"({', '.join(f'{name} takes {size}' for size, name in takes)}); then start the job again, it continues where it stopped"
         )
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """See Output. The broker has confirmed every row when the micro-batch ends."""
+        """See Output. When the micro-batch ends, the broker has confirmed every row."""
         topic = F.coalesce(*(F.when(F.col("kind") == kind, F.lit(topic)) for kind, topic in self._names.items()))
-        # A record whose cluster nobody knows has no key: it may lie in any partition.
+        # A record of an unknown cluster has no key and may go to any partition.
         records = rows.select(topic.alias("topic"), F.when(F.col("key") != "", F.col("key")).alias("key"), F.col("value"))
         return records.writeStream.format("kafka").options(**self._options)
 
     def close(self) -> None:
-        """See Output. Spark keeps the producers and closes them."""
+        """See Output. Spark owns the producers and closes them."""

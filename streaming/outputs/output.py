@@ -1,7 +1,7 @@
-"""The one sink of the job: takes the rows of a micro-batch to the topics of commands, rounds and rejected records.
+"""The sink of the job: writes the rows of a micro-batch to the topics of commands, rounds and rejected records.
 
-At least once: when the job dies between a write and the commit of its micro-batch, the batch is repeated and the same bytes, with
-the same ids, are written again. Nothing in a row depends on when or how often it was made.
+At least once: if the job dies between a write and the commit of its micro-batch, the batch is repeated, and the same bytes with
+the same ids are written again. No row depends on when or how often it is made.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from streaming.settings import JobSettings
 
 
 class Output(Protocol):
-    """Where a query's rows go."""
+    """Destination of a query's rows."""
 
     @property
     def busy(self) -> bool:
-        """Rows are being published, which must not be interrupted."""
+        """Whether rows are being published, which must not be interrupted."""
         ...
 
     def explained(self, error: Exception) -> Exception | None:
-        """The error of ours behind one of the query's, where the output knows more than Spark passes on."""
+        """Our error behind an error of the query, if the output knows more than Spark reports."""
         ...
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
-        """What takes the rows of every micro-batch to the topics, all at once; the micro-batch ends when all are safe."""
+        """The writer of the query, which publishes the rows of each micro-batch; the micro-batch ends when all are stored."""
         ...
 
     def close(self) -> None:
-        """Lets go of the topics."""
+        """Closes the topics."""
         ...
 
 
-class Refused(RebalancerError):
-    """A micro-batch was not published because the job is stopping; it will be the first one after the restart."""
+class JobStopping(RebalancerError):
+    """A micro-batch was not published because the job is stopping; it is the first one after the restart."""
 
 
 class Appender(Protocol):
-    """Topics that we write to ourselves."""
+    """Topics that the driver writes."""
 
     def append(self, rows: Sequence[Any]) -> None:
-        """Returns when all rows (of `processor.OUTPUT`) are safe."""
+        """Returns when all rows (of `processor.OUTPUT`) are stored."""
         ...
 
     def close(self) -> None:
-        """Lets go of the topics."""
+        """Closes the topics."""
         ...
 
 
 class CollectedOutput:
-    """Rows come to the driver, which appends them. `stop` is looked at before rows are published, never in the middle of it."""
+    """Collects rows on the driver, which appends them. `stop` is checked before rows are published, never in between."""
 
     def __init__(self, topics: Appender, stop: threading.Event, explained: Callable[[Exception], Exception]) -> None:
-        """`explained`: makes an error of ours out of one of Spark's."""
+        """`explained`: converts an error of Spark to ours."""
         self._topics = topics
         self._explained = explained
         self._stop = stop
@@ -78,7 +78,7 @@ class CollectedOutput:
         return self._busy
 
     def explained(self, error: Exception) -> Exception | None:
-        """See Output. What went wrong while publishing, as it was."""
+        """See Output. The original error of publishing."""
         return self._error
 
     def writer(self, rows: DataFrame) -> DataStreamWriter:
@@ -91,7 +91,7 @@ class CollectedOutput:
 
     def _publish(self, rows: DataFrame, _batch: int) -> None:
         if self._stop.is_set():
-            raise Refused("the job is stopping: this micro-batch is left for the next start")
+            raise JobStopping("the job is stopping: this micro-batch is left for the next start")
         self._busy = True
         self._error = None
         try:
@@ -104,7 +104,7 @@ class CollectedOutput:
 
 
 class FileTopics:
-    """Output topics that are folders. What was appended is on the disk before Spark notes that the micro-batch is done."""
+    """Output topics in folders. Rows are on the disk before Spark commits the micro-batch."""
 
     def __init__(self, topics: Mapping[str, TopicUri], segment_bytes: int, fsync: Callable[[int], None] = os.fsync) -> None:
         self._writers = {kind: FileTopicWriter(topic.folder, segment_bytes, sync=True, fsync=fsync) for kind, topic in topics.items()}
@@ -123,7 +123,7 @@ class FileTopics:
 
 
 def open_output(job: JobSettings, stop: threading.Event, explained: Callable[[Exception], Exception]) -> Output:
-    """The output that the topics' URIs name; all of them are of one kind (`check_job`)."""
+    """The output for the topics' URIs; all are of one kind (`check_job`)."""
     uris = {kind: parse_topic(getattr(job.topics, kind)) for kind in KINDS}
     if uris["commands"].scheme == "kafka":
         return KafkaOutput(uris, kafka_access(job.kafka))
@@ -132,6 +132,6 @@ def open_output(job: JobSettings, stop: threading.Event, explained: Callable[[Ex
 
 
 def by_kind(rows: Sequence[Any]) -> Mapping[str, list[bytes]]:
-    """Values per kind; clusters in order of their names, each cluster's rows in the order they were folded."""
+    """Values by kind; clusters sorted by name, the rows of each cluster in fold order."""
     ordered = sorted(rows, key=lambda row: (row.key, row.seq))
     return {kind: [bytes(row.value) for row in ordered if row.kind == kind] for kind in KINDS}

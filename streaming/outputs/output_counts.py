@@ -1,4 +1,4 @@
-"""What the job publishes: three kinds of records, counted."""
+"""Counts the records that the job publishes, by kind."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-#: In this order, so that on file topics whoever sees a round record finds its commands.
+#: Order of publishing: on file topics, a reader that sees a round finds its commands.
 KINDS = ("commands", "rounds", "rejected")
 _NAME = "written"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many records of each kind one micro-batch, or the whole run, has published."""
+    """Number of records of each kind that a micro-batch, or the whole run, has published."""
 
     commands: int = 0
     rounds: int = 0
@@ -26,11 +26,11 @@ class Written:
 
 
 def counted(rows: DataFrame) -> DataFrame:
-    """The same rows; how many of each kind a micro-batch has stands in its progress event (`observed`)."""
+    """The same rows, with the counts of each kind added to the progress event of the micro-batch (`observed`)."""
     return rows.observe(_NAME, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS))
 
 
 def observed(progress: Any) -> Written:
-    """What one micro-batch has published, from Spark's StreamingQueryProgress."""
+    """Counts of one micro-batch, from Spark's StreamingQueryProgress."""
     counts = progress.observedMetrics.get(_NAME)
     return Written() if counts is None else Written(**counts.asDict())

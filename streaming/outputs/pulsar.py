@@ -1,4 +1,4 @@
-"""Output topics on one Pulsar: commands are published before the rounds that name them."""
+"""Output topics on Pulsar: commands are published before the rounds that name them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streaming.outputs.output_counts import KINDS
 
 
 class PulsarTopics:
-    """Producers that live as long as the query: connecting anew would cost every micro-batch more than publishing."""
+    """Producers that live as long as the query: connecting per micro-batch costs more than publishing."""
 
     def __init__(self, topics: Mapping[str, TopicUri], settings: PulsarSettings) -> None:
         """`topics`: by kind. Raises SettingsError, SinkError, PublishTimeout."""
@@ -25,7 +25,7 @@ class PulsarTopics:
             self._opened = stack.pop_all()
 
     def append(self, rows: Sequence[Any]) -> None:
-        """Returns when the bookies have every row. Raises SinkError, PublishTimeout, PublishRejected."""
+        """Returns when the bookies have all rows. Raises SinkError, PublishTimeout, PublishRejected."""
         ordered = sorted(rows, key=lambda row: (row.key, row.seq))
         for kind in KINDS:
             publisher = self._publishers[kind]

@@ -1,4 +1,4 @@
-"""How many records lie between two places of a file topic, counted without decoding any."""
+"""Counts the records between two positions of a file topic without decoding them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BLOCK = 2**20
 
 
 def count_lines(folder: Path, begin: Offset, end: Offset) -> int:
-    """Newlines from `begin` to `end`; segments that are gone count nothing."""
+    """Newlines from `begin` to `end`; deleted segments count as empty."""
     return sum(
         _count(
             segment_path(folder, number),

@@ -1,7 +1,7 @@
-"""A file topic as a streaming source: byte offsets, batches of at most so many records, and never half a line.
+"""A file topic as a streaming source: byte offsets, limited batches of whole lines.
 
-Spark's own file source sees only whole new files and keeps no order. Offsets carry how many records lie before them (since the
-checkpoint began), so that the distance to the end of the topic is known in records.
+Spark's own file source reads only complete new files and keeps no order. Offsets contain the number of records before them (since the
+checkpoint began), so the backlog is known in records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROWS = 1_000
 
 
 class Place(TypedDict):
-    """An offset as Spark keeps it in the checkpoint."""
+    """An offset as Spark stores it in the checkpoint."""
 
     segment: int
     byte: int
@@ -34,7 +34,7 @@ class Place(TypedDict):
 
 @dataclass(frozen=True)
 class Source:
-    """What to read, and how much of it at a time."""
+    """What to read, and the limits of a micro-batch."""
 
     uri: str
     max_records: int
@@ -43,7 +43,7 @@ class Source:
     limits: WireLimits
 
     def options(self) -> dict[str, str]:
-        """As options of Spark's reader, which are texts."""
+        """As string options of Spark's reader."""
         return {key: str(value) for key, value in {**asdict(self), **asdict(self.limits)}.items() if key != "limits"}
 
     @staticmethod
@@ -95,7 +95,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         records, after = self._topic.read(begin, most, self._source.max_bytes, self._stop_at)
         if not records:
-            # Not even to the start of an empty next segment: an offset that moves would make an empty micro-batch.
+            # Not even to the start of an empty next segment: a changed offset would make an empty micro-batch.
             return start
         self._cuts = {begin: _cuts(records, start["records"], self._source.tasks)}
         return dict(_place(after, start["records"] + len(records)))
@@ -139,7 +139,7 @@ def _offset(place: Any) -> Offset:
 
 
 def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[Place]:
-    """Where to cut a batch so that each of at most `tasks` slices is worth a task."""
+    """Cuts a batch into at most `tasks` slices, each large enough to be worth a task."""
     slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []
     return [_place(Offset(records[i].position.partition, records[i].position.offset), before + i) for i in starts]

@@ -1,7 +1,7 @@
-"""A Pulsar topic as a streaming source: message ids as offsets, batches of at most so many records, partition by partition.
+"""A Pulsar topic as a streaming source: message ids as offsets, limited batches, partition by partition.
 
-Offsets carry how many records of a partition lie before them (since the checkpoint began), so that a task knows how many it must
-find, and the job notices when some were deleted.
+Offsets contain the number of records of a partition before them (since the checkpoint began), so a task knows how many it must find, and
+the job detects deleted records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROWS = 1_000
 
 @dataclass(frozen=True)
 class PulsarTopic:
-    """What to read, and how much of it at a time."""
+    """What to read, and the limits of a micro-batch."""
 
     uri: str
     max_records: int
@@ -40,7 +40,7 @@ class PulsarTopic:
     settings: PulsarSettings
 
     def options(self) -> dict[str, str]:
-        """As options of Spark's reader, which are texts. They name the files with secrets, never the secrets."""
+        """As string options of Spark's reader. They contain the names of secret files, never the secrets."""
         return {"source": json.dumps(asdict(self))}
 
     @staticmethod
@@ -67,7 +67,7 @@ class PulsarSource(DataSource):
 
 
 class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers, which connect for themselves."""
+    """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers, each with its own connection."""
 
     def __init__(self, topic: PulsarTopic) -> None:
         self._topic = topic
@@ -106,7 +106,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if rows:
                 yield record_batch(rows)
             if found != plan.records and self._topic.settings.fail_on_data_loss:
-                raise SinkError(f"{self._topic.uri}: {plan.records - found} messages of a micro-batch are gone; {DELETED}")
+                raise SinkError(f"{self._topic.uri}: {plan.records - found} messages of a micro-batch were deleted; {DELETED}")
 
     def stop(self) -> None:
         if self._open is not None:
@@ -114,7 +114,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _planner(self) -> PulsarPlanner:
-        """Connects in the process that plans, and only there."""
+        """The planner, connected on first use, in the planning process only."""
         if self._open is None:
             topic = self._topic
             self._open = PulsarPlanner(topic.link(), topic.max_bytes, fail_on_loss=topic.settings.fail_on_data_loss)

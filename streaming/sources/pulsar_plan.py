@@ -1,4 +1,4 @@
-"""Finds where the next micro-batch of a Pulsar topic ends, by reading ahead: only a message itself tells its id and its size."""
+"""Finds the end of the next micro-batch of a Pulsar topic by reading ahead: only a message itself shows its id and size."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.records import WORTH_A_TASK
 
-#: How an offset looks in the checkpoint: partition → ledger, entry, place in the batch, and how many records were taken up to there.
+#: An offset in the checkpoint: partition → ledger, entry, index in the batch, and the number of records taken so far.
 Offsets = dict[str, list[int]]
 DELETED = (
-    "raise the topic's retention; to go on with what is there, set pulsar.fail_on_data_loss=false for one start (which leaves a gap), or "
+    "raise the topic's retention; to continue without them, set pulsar.fail_on_data_loss=false for one start (which leaves a gap), or "
     "name a new job.checkpoint"
 )
-#: A partition gives at most so many records before the next one has its turn.
+#: Number of records that a partition gives before the next one has its turn.
 _TURN = 100
 _LOOK_EVERY_S = 0.001
-#: No message of an entry comes behind it: Pulsar's protocol has 31 bits for the place.
+#: Larger than any index in a batch: Pulsar's protocol has 31 bits for it.
 _LAST_IN_ENTRY = 2**31 - 1
-#: How often it is asked whether a topic has more partitions.
+#: Interval for checking a topic for new partitions.
 _PARTITIONS_EVERY_S = 30.0
 
 
 class Place(NamedTuple):
-    """Where a partition is read on: behind a message (None: from the oldest), and how many records were taken before."""
+    """Where reading a partition continues: after a message (None: from the oldest), and the number of records taken before."""
 
     after: MessageId | None = None
     taken: int = 0
 
     def offset(self) -> list[int]:
-        """As it stands in the checkpoint."""
+        """The place as stored in the checkpoint."""
         return [*(self.after or (-1, -1, -1)), self.taken]
 
 
 class Plan(NamedTuple):
-    """What one task reads: `records` messages of partition `number`, which is called `name`, behind `after` up to and with `end`."""
+    """What one task reads: `records` messages of partition `number` with the name `name`, after `after` up to and including `end`."""
 
     number: int
     name: str
@@ -73,7 +73,7 @@ class Link(Protocol):
     @property
     def topic(self) -> object: ...
     @property
-    def patience_s(self) -> float: ...
+    def timeout_s(self) -> float: ...
     def partitions(self) -> list[str]: ...
     def last(self, partition: str) -> MessageId | None: ...
     def holds(self, partition: str, id_: MessageId) -> bool: ...
@@ -83,7 +83,7 @@ class Link(Protocol):
 
 
 class PulsarPlanner:
-    """One per query. Every method raises SinkError and PublishTimeout."""
+    """Plans the micro-batches of one query. All methods raise SinkError and PublishTimeout."""
 
     def __init__(self, link: Link, max_bytes: int, *, fail_on_loss: bool) -> None:
         self._link = link
@@ -102,27 +102,27 @@ class PulsarPlanner:
         """The offset of a new checkpoint; see `pulsar.start`."""
         if start == "earliest":
             return {}
-        moment = start_ms(start)
-        found = {number: self._behind(name, moment) for number, name in enumerate(self._partitions())}
+        since_ms = start_ms(start)
+        found = {number: self._start_after(name, since_ms) for number, name in enumerate(self._partitions())}
         return {str(number): Place(after).offset() for number, after in found.items() if after is not None}
 
     def stop_at_present_end(self) -> None:
-        """From now on nothing counts that is published later."""
+        """Ignores messages published from now on."""
         self._stop_at = {number: self._link.last(name) for number, name in enumerate(self._partitions())}
 
     def advance(self, start: Mapping[str, Any], most: int) -> Offsets:
-        """The offset behind the next records: at most `most`, or with the one that reaches the bytes; `start` if there are none."""
+        """The offset after the next records: at most `most`, or up to the one that reaches `max_bytes`; `start` if there are none."""
         places = {number: place_of(start, number) for number in range(len(self._partitions()))}
         self._ahead = {number: [] for number in places}
         for number, place in places.items():
-            self._go_to(number, place)
-        left = _Left(most, self._max_bytes)
-        deadline = time.monotonic() + self._link.patience_s
-        while left.any and (open_ := [number for number in places if not self._at_end(number)]):
-            before = left.records
+            self._seek(number, place)
+        capacity = _Capacity(most, self._max_bytes)
+        deadline = time.monotonic() + self._link.timeout_s
+        while capacity.any and (open_ := [number for number in places if not self._at_end(number)]):
+            before = capacity.records
             for number in open_:
-                self._take(number, left)
-            if before == left.records and not self._is_awaited(open_, deadline):
+                self._read_ahead(number, capacity)
+            if before == capacity.records and not self._must_wait(open_, deadline):
                 break
         self._check_connections()
         moved = {number: Place(seen[-1].id, places[number].taken + len(seen)) for number, seen in self._ahead.items() if seen}
@@ -130,16 +130,16 @@ class PulsarPlanner:
         return self._newest
 
     def end(self) -> Offsets | None:
-        """The offset behind everything there is, as long as that was all read; how much lies beyond, only reading it could tell."""
+        """The offset after the newest message if all were read, otherwise None: the number of unread messages is unknown."""
         return None if any(reader.more() for reader in self._readers.values()) else self._newest
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int) -> Iterator[Plan]:
-        """What each task reads between two offsets; several tasks where a partition has much."""
+        """What each task reads between two offsets; several tasks for a partition with many records."""
         for key in end:
             number, a, b = int(key), place_of(start, int(key)), place_of(end, int(key))
             if a == b or b.after is None:
                 continue
-            # Ids are smaller than before where the whole cluster was made anew.
+            # Ids restart at lower numbers when the whole cluster was recreated.
             after = a.after if a.after is not None and a.after < b.after else None
             name, done = self._partitions()[number], a.taken
             for last, count in _cuts(self._ahead.get(number, []), a, b, tasks):
@@ -156,15 +156,15 @@ class PulsarPlanner:
             self._asked = time.monotonic()
         return self._names
 
-    def _behind(self, name: str, moment: int | None) -> MessageId | None:
-        """The last message that is not to be read."""
-        first = None if moment is None else self._link.since(name, moment)
+    def _start_after(self, name: str, since_ms: int | None) -> MessageId | None:
+        """The id after which a new checkpoint starts."""
+        first = None if since_ms is None else self._link.since(name, since_ms)
         if first is None:
             return self._link.last(name)
-        # A moment leads to the beginning of an entry: all of the entry before it, should there be one, is left out.
+        # A time leads to the beginning of an entry: everything before that entry is skipped.
         return MessageId(first.ledger, first.entry - 1, _LAST_IN_ENTRY if first.entry else -1)
 
-    def _go_to(self, number: int, place: Place) -> None:
+    def _seek(self, number: int, place: Place) -> None:
         reader = self._readers.get(number)
         if reader is not None and self._read_to[number] == place.after:
             return
@@ -176,36 +176,34 @@ class PulsarPlanner:
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: Place) -> MessageId | None:
-        """Where reading goes on. The last message that was taken must still be there: if not, later ones may be gone as well."""
+        """Where reading continues. The last message taken must still exist; otherwise later ones may be deleted as well."""
         if place.after is None or not place.taken or self._link.holds(name, place.after):
             return place.after
         if self._fail_on_loss:
             raise SinkError(
-                f"{self._link.topic}: messages were deleted, perhaps before the job read them, or the topic was made anew; {DELETED}"
+                f"{self._link.topic}: messages were deleted, perhaps before the job read them, or the topic was recreated; {DELETED}"
             )
         last = self._link.last(name)
         return place.after if last is None or last > place.after else None
 
-    def _take(self, number: int, left: _Left) -> None:
+    def _read_ahead(self, number: int, capacity: _Capacity) -> None:
         reader = self._readers[number]
         for _ in range(_TURN):
-            if not left.any or self._at_end(number) or (found := reader.read(_LOOK_EVERY_S)) is None:
+            if not capacity.any or self._at_end(number) or (found := reader.read(_LOOK_EVERY_S)) is None:
                 return
             self._ahead[number].append(Seen(found.id, found.record.size))
             self._read_to[number] = found.id
-            left.records -= 1
-            left.bytes -= found.record.size
+            capacity.records -= 1
+            capacity.bytes -= found.record.size
 
     def _check_connections(self) -> None:
-        """Whoever waits for a topic that is gone would wait for ever, and say nothing."""
+        """Raises PublishTimeout if a partition has had no broker for too long: the client would wait for a deleted topic for ever."""
         if all(reader.connected for reader in self._readers.values()):
             self._alone_since = None
             return
         self._alone_since = self._alone_since or time.monotonic()
-        if time.monotonic() - self._alone_since > self._link.patience_s:
-            raise PublishTimeout(
-                f"{self._link.topic}: no broker serves it any more; check that the brokers run and that the topic is there"
-            )
+        if time.monotonic() - self._alone_since > self._link.timeout_s:
+            raise PublishTimeout(f"{self._link.topic}: no broker serves it any more; check that the brokers run and that the topic exists")
 
     def _at_end(self, number: int) -> bool:
         if self._stop_at is None:
@@ -213,18 +211,18 @@ class PulsarPlanner:
         at, end = self._readers[number].at, self._stop_at.get(number)
         return end is None or (at is not None and at >= end)
 
-    def _is_awaited(self, numbers: list[int], deadline: float) -> bool:
-        """Whether messages must come because they are known to be there."""
+    def _must_wait(self, numbers: list[int], deadline: float) -> bool:
+        """Whether messages must arrive because they are known to exist."""
         if self._stop_at is None or any(self._ahead.values()):
             return False
         waiting = [number for number in numbers if self._readers[number].more()]
         if waiting and time.monotonic() > deadline:
-            raise PublishTimeout(f"{self._link.topic}: Pulsar does not give what is there; check that its brokers and bookies run")
+            raise PublishTimeout(f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run")
         return bool(waiting)
 
 
-class _Left:
-    """How much of a micro-batch is still free."""
+class _Capacity:
+    """The remaining capacity of a micro-batch."""
 
     def __init__(self, records: int, size: int) -> None:
         self.records = records
@@ -236,7 +234,7 @@ class _Left:
 
 
 def place_of(offsets: Mapping[str, Any], number: int) -> Place:
-    """The place of one partition; the beginning where none is kept."""
+    """The place of one partition; the beginning if none is stored."""
     found = offsets.get(str(number))
     if found is None:
         return Place()
@@ -245,7 +243,7 @@ def place_of(offsets: Mapping[str, Any], number: int) -> Place:
 
 
 def _cuts(seen: list[Seen], start: Place, end: Place, tasks: int) -> Iterator[tuple[MessageId, int]]:
-    """The last message of each slice and how many were taken up to it; each of at most `tasks` slices is worth a task."""
+    """The last message of each slice, and the number of records taken up to it; each of at most `tasks` slices is worth a task."""
     assert end.after is not None
     if seen and seen[-1].id == end.after and len(seen) == end.taken - start.taken:
         slices = min(tasks, len(seen), sum(one.size for one in seen) // WORTH_A_TASK)

@@ -1,4 +1,4 @@
-"""What every telemetry source gives Spark: the columns, and batches of them."""
+"""The columns of all telemetry sources, and batches of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from sinks.topics.files.topic import TopicRecord
 
-#: Columns of every telemetry source. `value` holds only the beginning of a record when `size` is larger.
+#: Columns of all telemetry sources. `value` is only the beginning of a record if `size` is larger.
 RECORDS = StructType(
     [
         StructField("topic", StringType()),
@@ -23,7 +23,7 @@ RECORDS = StructType(
 _ARROW = pa.schema(
     [("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64()), ("value", pa.binary()), ("size", pa.int64())]
 )
-#: A task costs about as much as decoding this many bytes.
+#: A task costs about as much as decoding this number of bytes.
 WORTH_A_TASK = 1_000_000
 
 

@@ -17,7 +17,7 @@ from strategies.store import BrokerState
 
 STATE_KEY = StructType([StructField("name", StringType())])
 STATE_VALUE = StructType([StructField("packed", BinaryType())])
-#: Parts of a state: of a cluster its head; of its brokers, and of their bundle tables, the entries of a journal.
+#: Parts of a state: of a cluster its head; of its brokers, and of their bundle tables, the entries of a compacted log.
 HEAD, BROKERS, TABLES = "head", "brokers", "tables"
 
 

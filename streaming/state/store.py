@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from strategies.errors import StateVersionError
 from strategies.state import ClusterState, from_bytes, to_bytes
 from strategies.store import BrokerState
-from streaming.state.journal import Journal
+from streaming.state.compacted_log import CompactedLog
 from streaming.state.rows import BROKERS, HEAD, TABLES, Head, pack, row_name, unpack_brokers, unpack_head, unpack_tables
 
 Row = tuple[Any, ...]
@@ -65,8 +65,8 @@ class SparkStore:
 
     def __init__(self) -> None:
         self._cluster = self._written_cluster = ClusterState()
-        self._brokers = Journal[BrokerState](lambda _: 1, _BROKERS_PER_ENTRY, _new_entry)
-        self._tables = Journal[bytes](len, _BYTES_PER_ENTRY, _new_entry)
+        self._brokers = CompactedLog[BrokerState](lambda _: 1, _BROKERS_PER_ENTRY, _new_entry)
+        self._tables = CompactedLog[bytes](len, _BYTES_PER_ENTRY, _new_entry)
         self._changed_brokers: dict[str, BrokerState | None] = {}
         self._changed_tables: dict[str, bytes | None] = {}
 
@@ -159,8 +159,8 @@ class StoreCache:
             del sizes[oldest], self._stores[oldest]
 
 
-def _write(journal: Journal[Any], changed: Mapping[str, Any], rows: Rows, part: str) -> None:
-    fresh, old = journal.write(changed)
+def _write(log: CompactedLog[Any], changed: Mapping[str, Any], rows: Rows, part: str) -> None:
+    fresh, old = log.write(changed)
     for entry, values in fresh.items():
         rows.put(pack(values), part, entry)
     for entry in old:

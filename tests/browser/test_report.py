@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
-from rebalancer.analysis.report.page import Several, Sheet, render, write_page
+from rebalancer.analysis.report.page import PageTable, Several, render, write_page
 from rebalancer.cli import exits
-from rebalancer.simulation.loop import EngineDecider, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Tracer
 from strategies.engine import EngineSettings
@@ -146,7 +146,9 @@ def test_several_runs_are_compared_and_one_is_chosen_by_keyboard(tmp_path: Path,
 
 def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(tmp_path: Path, open_page: Open) -> None:
     path = tmp_path / "report.html"
-    sheet = Sheet("All of them", "how it was measured", ["scenario", "strategy", "spread"], [["one", "avg", "5"]], [[], [], [0]], names=2)
+    sheet = PageTable(
+        "All of them", "how it was measured", ["scenario", "strategy", "spread"], [["one", "avg", "5"]], [[], [], [0]], names=2
+    )
     runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
     write_page(path, render(runs, title="a test", made_by="pytest", several=Several(["one", "one", "two"], [sheet])))
     page = open_page(path)

@@ -8,10 +8,10 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from rebalancer.analysis.simulate.run_requests import wishes
+from rebalancer.analysis.simulate.run_requests import run_requests
 from rebalancer.analysis.simulate.runs import make_all
 from tests.unit.command_line import rebalancer
-from tests.unit.test_backtest_open_loop import an_hour, recorded
+from tests.unit.test_columnar_fold import an_hour, recorded
 from tests.unit.test_simulate_command import SMALL
 
 
@@ -40,9 +40,9 @@ def test_tune_says_whether_to_keep_the_settings(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_path: Path) -> None:
     small = tmp_path / "small.toml"
     small.write_text(SMALL, "utf-8")
-    wished = wishes([str(small)], ["avg/fixed", "threshold/parity"], [3, 4])
-    alone = make_all(wished, 1, lambda: None, keep=lambda wish: True)
-    spread = make_all(wished, 2, lambda: None, keep=lambda wish: True)
+    requests = run_requests([str(small)], ["avg/fixed", "threshold/parity"], [3, 4])
+    alone = make_all(requests, 1, lambda: None, keep=lambda request: True)
+    spread = make_all(requests, 2, lambda: None, keep=lambda request: True)
     for one, other in zip(alone, spread, strict=True):
         assert repr(one.figures) == repr(other.figures)
         assert one.timeline is not None

@@ -74,6 +74,15 @@ def test_list_without_a_file_names_every_suite_and_its_classes() -> None:
     assert "--list" in nothing.stderr
 
 
+def test_list_says_which_classes_the_live_round_uses() -> None:
+    listed = json.loads(conformance("--list", "--json").stdout)
+    assert listed["live"]["shedding"] == listed["suites"]["shedding"]
+    assert listed["live"]["throttling"] == []
+    assert set(listed["suites"]["averaging"]) - set(listed["live"]["averaging"]) == {"TimeAverageBrokerData", "BrokerLoadData"}
+    rows = [line.split() for line in conformance("--list").stdout.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in ("shedding", "throttling")] == ["all", "none"]
+
+
 def last_bit(answer: dict[str, Any]) -> None:
     broker = next(iter(answer["ema"]))
     answer["ema"][broker] *= 1 + 2**-52
@@ -151,7 +160,7 @@ SOUND: dict[str, Any] = {"suite": "shedding", "strategy": "ThresholdShedder", "i
     [
         ("{", "line 2: not JSON"),
         ('{"suite":"shedding"}', "line 2: not a case of this form: Object missing required field `strategy`"),
-        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is not known; there are shedding"),
+        (json.dumps({**SOUND, "suite": "juggling"}), "line 2: suite 'juggling' is unknown; known are shedding"),
         (json.dumps({**SOUND, "strategy": "BestShedder"}), "line 2: shedding has no strategy 'BestShedder'; there are AvgShedder"),
         (json.dumps({**SOUND, "rounds": [{}]}), "line 2: 1 rounds but 0 answers"),
         (json.dumps({**SOUND, "conf": {"loadBalancerCPUResourceWeight": "much"}}), "line 2: conf.loadBalancerCPUResourceWeight: 'much'"),
@@ -176,4 +185,4 @@ def test_damaged_gzip_data_exits_2(tmp_path: Path, damage: Callable[[bytes], byt
 def test_missing_and_empty_files_and_folders_exit_2(tmp_path: Path) -> None:
     assert conformance(tmp_path / "nowhere.jsonl").exit_code == 2
     assert conformance(tmp_path).exit_code == 2
-    assert "holds no case" in conformance(written(tmp_path)).stderr
+    assert "contains no case" in conformance(written(tmp_path)).stderr

@@ -33,7 +33,7 @@ def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
         os.kill(java_of(job.pid), signal.SIGKILL)
         assert job.ended() == 1
         (said,) = job.said[len(before) :].splitlines()
-        assert "error: Spark's Java process was killed by SIGKILL; start the job again, it goes on where it stopped" in said
+        assert "error: Spark's Java process was killed by SIGKILL; start the job again, it continues where it stopped" in said
         assert _OF_A_TRACE.findall(job.said) == []
 
 

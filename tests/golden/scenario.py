@@ -23,24 +23,25 @@ snapshot that the log begins with. Rounds are a minute apart. Commands are carri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
 from rebalancer.settings.load import load
-from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.executor import REACTION_MS, SimulatedExecutor
-from rebalancer.simulation.loop import Answer, answer_of
-from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
-from rebalancer.simulation.telemetry import collection_pass, outcome_reports, to_record
+from rebalancer.simulation.closed_loop import Answer, EngineDecider, PolledCluster, outcome_reports
+from rebalancer.simulation.executor_model import REACTION_S
+from rebalancer.simulation.noise import Wobble
+from rebalancer.simulation.scenarios.schema import Machine
 from strategies.describe import describe
-from strategies.engine import Engine, EngineSettings
+from strategies.engine import EngineSettings
 from strategies.model import Command, Outcome, Policies
-from strategies.store import InMemoryStore
+from tests.modelled import carry, steady_cluster
 
 RULER = "----"
+#: All bundles are in this namespace, which is left out of what is printed.
+NAMESPACE = "story/bundles/"
 #: Figures that do not change at all are no new sample, so traffic wanders by a hundredth of a percent.
-WOBBLE = Noise(traffic=0.0001, cpu=0.0)
+WOBBLE = Wobble(traffic_part=0.0001, cpu_part=0.0)
 
 
 @dataclass
@@ -53,8 +54,8 @@ class Scenario:
     flags: list[str] = field(default_factory=list)
     policies: str | None = None
     message_bytes: float = 1024.0
-    brokers: list[BrokerModel] = field(default_factory=list)
-    bundles: list[BundleModel] = field(default_factory=list)
+    brokers: dict[str, Machine] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     silent: dict[int, set[str]] = field(default_factory=dict)
     idle_executor: set[int] = field(default_factory=set)
@@ -76,23 +77,22 @@ def read_scenario(text: str) -> Scenario:
 def play(scenario: Scenario) -> Iterator[str]:
     """What the engine prints: per round its record, usage per broker, commands, and what was left alone."""
     cluster = _cluster(scenario)
-    engine, store, executor, outcomes = Engine(_settings(scenario)), InMemoryStore(), SimulatedExecutor(cluster), tuple[Outcome, ...]()
-    if scenario.policies is not None:
-        engine.fold(Policies(cluster.model.cluster, cluster.model.start_ms, scenario.policies), store)
+    decider, outcomes = EngineDecider(_settings(scenario)), tuple[Outcome, ...]()
+    policies = [] if scenario.policies is None else [Policies(cluster.name, cluster.start_ms, scenario.policies)]
     for number in range(1, scenario.rounds + 1):
         for bundle, rate in scenario.carries.get(number, []):
-            cluster.carry(bundle, rate / 2)
-        seen = collection_pass(cluster, scenario.silent.get(number, ()))
-        answer = answer_of([event for one in (*outcome_reports(outcomes), *seen) for event in engine.fold(to_record(one), store)])
-        yield from _print(answer)
+            carry(cluster, NAMESPACE + bundle, rate / 2)
+        seen = cluster.collect(scenario.silent.get(number, ()))
+        answer = decider.decide([*(policies if number == 1 else []), *outcome_reports(outcomes), *seen])
+        yield from (line.replace(NAMESPACE, "") for line in _print(answer))
         if number in scenario.dry_executor:
             outcomes = tuple(_dry(command, answer.round.ts) for command in answer.commands)
         else:
-            outcomes = () if number in scenario.idle_executor else executor.apply(answer.commands, answer.round.ts)
+            outcomes = () if number in scenario.idle_executor else cluster.carry_out(answer.commands, answer.round.ts)
 
 
 def _dry(command: Command, now_ms: int) -> Outcome:
-    ts = now_ms + REACTION_MS
+    ts = now_ms + int(REACTION_S * 1000)
     return Outcome(command.id, command.cluster, command.bundle, "dry-run", None, command.source, None, 0, ts)
 
 
@@ -108,7 +108,7 @@ def join_file(path: Path, head: str, printed: str) -> None:
 
 
 def _read_round(words: Sequence[str], scenario: Scenario) -> bool:
-    """What every round heeds, whatever the strategy."""
+    """What every round respects, whatever the strategy."""
     match words:
         case ["limits" | "filters" | "splitting" | "throttling" | "placement" as table, key, *value]:
             scenario.flags.append(f"{table}.{key}={' '.join(value)}")
@@ -145,16 +145,22 @@ def _read_line(words: Sequence[str], scenario: Scenario) -> bool:
 
 
 def _add_broker(scenario: Scenario, name: str, rates: Sequence[float], capacity: float) -> None:
-    machine = Hardware(cpu_limit=100.0, cpu_idle=0.0, cpu_per_message=100.0 / capacity, cpu_per_byte=0.0)
-    scenario.brokers.append(BrokerModel(name, machine))
+    scenario.brokers[name] = Machine(cores=1, cpu_idle=0, cpu_per_kmsg=100_000 / capacity, direct_memory_per_mib=4.194304)
     for letter, rate in zip(ascii_lowercase, rates, strict=False):
-        scenario.bundles.append(BundleModel(f"{name}{letter}", rate / 2, scenario.message_bytes))
-        scenario.owners[f"{name}{letter}"] = name
+        scenario.rates[f"{NAMESPACE}{name}{letter}"] = rate / 2
+        scenario.owners[f"{NAMESPACE}{name}{letter}"] = name
 
 
-def _cluster(scenario: Scenario) -> SimulatedCluster:
-    model = ClusterModel("golden", tuple(scenario.brokers), tuple(scenario.bundles), noise=WOBBLE, start_ms=0)
-    return SimulatedCluster(model, scenario.owners)
+def _cluster(scenario: Scenario) -> PolledCluster:
+    return steady_cluster(
+        "golden",
+        scenario.brokers,
+        scenario.rates,
+        scenario.owners,
+        chance=replace(WOBBLE),
+        message_bytes=scenario.message_bytes,
+        start_ms=0,
+    )
 
 
 def _settings(scenario: Scenario) -> EngineSettings:

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
-from rebalancer.analysis.backtest.run import Job, Loop, run, run_together
+from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
+from rebalancer.analysis.backtest.run import BacktestJob, Loop, run, run_together
 from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Timeline
 from sinks.recordings.columnar_reading import Block, read_blocks
@@ -42,7 +42,7 @@ class Folded:
 
 
 def fold(blocks: list[Block], settings: EngineSettings, *, leap: bool) -> Folded:
-    loop, folded = OpenLoop(settings, leap=leap), Folded()
+    loop, folded = ColumnarFold(settings, leap=leap), Folded()
     for happened in loop.fold(blocks):
         if isinstance(happened, Quiet):
             for number, ts in enumerate(happened.times_ms.tolist()):
@@ -102,7 +102,7 @@ def test_either_loop_has_the_same_timeline_with_every_round_asked(strategy: str,
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
-        leaping, step_by_step = (run(Job(path, "a", settings, loop), leap=leap) for leap in (True, False))
+        leaping, step_by_step = (run(BacktestJob(path, "a", settings, loop), leap=leap) for leap in (True, False))
     assert step_by_step.passed_over == 0
     assert [told(line) for line in leaping.timelines] == [told(line) for line in step_by_step.timelines]
 
@@ -119,7 +119,7 @@ def test_runs_that_read_the_file_together_are_what_each_is_alone(
         path = Path(folder) / "a.parquet"
         a_recording(path, seed, passes)
         parquet.write_table(parquet.read_table(path), path, row_group_size=group)
-        jobs = [Job(path, one, replace(load(), engine=any_engine(one, other)), loop) for one, other in pair]
+        jobs = [BacktestJob(path, one, replace(load(), engine=any_engine(one, other)), loop) for one, other in pair]
         together, alone = list(run_together(jobs)), [run(job) for job in jobs]
     for one, another in zip(together, alone, strict=True):
         assert one.passed_over == another.passed_over

@@ -35,7 +35,8 @@ def test_no_strategy_raises_and_every_round_keeps_its_promises(
 ) -> None:
     rule = rule_of(strategy, mode, eager=eager)
     for view in seen:
-        memory = rule.retain(memory, [broker.broker for broker in view.brokers])
+        known = {broker.broker for broker in view.brokers}
+        memory = replace(memory, brokers={name: one for name, one in memory.brokers.items() if name in known})
         round_ = rule.shed(view, memory)
         memory = round_.memory
         brokers_give_what_they_serve_and_each_bundle_once(view, round_)

@@ -16,7 +16,7 @@ from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
-from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 from tests.properties.legal import seeds
 from tests.unit.shedding_builders import ns
@@ -109,7 +109,7 @@ def test_a_namespace_never_gets_too_many_bundles(table: dict[str, Any], limit: S
 def test_the_order_of_bundles_changes_nothing(table: dict[str, Any], limit: SplitSettings, existing: int, seed: int) -> None:
     mixed = list(table.items())
     random.Random(seed).shuffle(mixed)
-    around = Surroundings("b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)])
+    around = BrokerContext("b1:1", lambda _: existing, lambda _: (5,), lambda bundle: bundle != ns(1), [ns(2)])
     hits = {name: index % 5 for index, name in enumerate(NAMES)}
     one = extensible_splits(stats(table), hits, around, limit, "fixed")
     other = extensible_splits(stats(dict(mixed)), hits, around, limit, "fixed")

@@ -11,11 +11,11 @@ from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
 from strategies.filters.contract import namespace_of
-from strategies.filters.pipeline import Filters, Fleet, Subject
+from strategies.filters.pipeline import FilteredBundle, FilterFacts, Filters
 from strategies.model import BrokerLoad, BundleStats, ClusterView
 from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from tests.properties.legal import NAMESPACES, WEIGHTS
 from tests.properties.test_placement import Story, answers, stories
@@ -35,12 +35,12 @@ def counter(broker: BrokerLoad) -> Callable[[str], int]:
 def test_a_broker_takes_a_bundle_where_all_filters_let_it_through(story: Story) -> None:
     ledger, filters = Ledger(story.view.brokers, WEIGHTS), Filters(story.filters, "fixed")
     brokers = [broker.broker for broker in story.view.brokers]
-    fleet = Fleet(story.policies, ledger.served, ledger.topics, ledger.arriving_topics, brokers[3:4])
+    fleet = FilterFacts(story.policies, ledger.served, ledger.topics, ledger.arriving_topics, brokers[3:4])
     for decision in story.decisions:
-        subject = Subject(decision.bundle, decision.source, 3)
+        subject = FilteredBundle(decision.bundle, decision.source, 3)
         takes = filters.taker(subject, brokers, fleet)
         assert tuple(filter(takes, brokers)) == filters.allowed(subject, brokers, fleet).brokers
-        ledger.count(Move(decision.bundle, decision.source, decision.destination, UNKNOWN))
+        ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, UNKNOWN))
 
 
 @given(story=stories())
@@ -50,7 +50,7 @@ def test_one_namespace_counts_as_among_all(story: Story) -> None:
     for decision in [None, *story.decisions]:
         if decision is not None:
             for ledger in (quick, slow):
-                ledger.count(Move(decision.bundle, decision.source, decision.destination, UNKNOWN))
+                ledger.count(CountedMove(decision.bundle, decision.source, decision.destination, UNKNOWN))
         for broker in (*(one.broker for one in view.brokers), "nobody:1"):
             for namespace in (*NAMESPACES, "t", "none/such"):
                 assert quick.bundles_of(namespace, broker) == slow.served(broker).get(namespace, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.dispatch_limits.token_bucket import SECOND_NS, BucketRate
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, BucketRate
 from tests.unit.dispatcher import dispatcher
 
 rates = st.builds(

@@ -8,9 +8,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.shedding.transfer.fixed import judge
+from strategies.shedding.transfer.fixed import judge_repaired
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings
+from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings
 from tests.unit.shedding_builders import ns
 
 NAMES = [f"b{number}:1" for number in range(1, 7)]
@@ -18,7 +18,7 @@ NOW_MS = 10_000_000
 usages = st.sampled_from([0.0, 0.1, 0.5, 0.5, 0.9, 1.0]) | st.floats(0, 2)
 loads = st.sampled_from([0.0, 1.0, 5e6, 5e6, 1e9]) | st.floats(0, 1e10)
 entries = st.builds(BrokerEntry, usages, loads, loads, st.sampled_from([NOW_MS, NOW_MS - 60_000, 0]))
-tops = st.lists(st.builds(TopBundle, st.sampled_from([ns(k) for k in range(16)]), loads), max_size=6, unique_by=lambda top: top.bundle)
+tops = st.lists(st.builds(OfferedBundle, st.sampled_from([ns(k) for k in range(16)]), loads), max_size=6, unique_by=lambda top: top.bundle)
 legal = st.builds(
     Stores,
     st.just(NOW_MS),
@@ -33,7 +33,7 @@ choices = st.builds(TransferSettings, st.sampled_from([0.0, 0.1, 0.25]), st.just
 
 @given(seen=legal, chosen=choices)
 def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(seen: Stores, chosen: TransferSettings) -> None:
-    verdict = judge(seen, chosen, 0)
+    verdict = judge_repaired(seen, chosen, 0)
     moved = [move.bundle for move in verdict.moves]
     assert len(moved) == len(set(moved))
     assert not set(moved) & set(seen.cooling)
@@ -50,7 +50,7 @@ def test_a_bundle_moves_once_and_only_between_brokers_that_were_judged(seen: Sto
 def test_the_order_of_brokers_changes_nothing(seen: Stores, chosen: TransferSettings, chance: Random) -> None:
     names = list(seen.brokers)
     chance.shuffle(names)
-    assert judge(replace(seen, brokers={name: seen.brokers[name] for name in names}), chosen, 0) == judge(seen, chosen, 0)
+    assert judge_repaired(replace(seen, brokers={name: seen.brokers[name] for name in names}), chosen, 0) == judge_repaired(seen, chosen, 0)
 
 
 @given(seen=legal, chosen=choices, hits=st.integers(0, 9))

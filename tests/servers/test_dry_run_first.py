@@ -67,7 +67,7 @@ def rounds_until_even(cluster: PulsarCluster, folder: Path, manager: str, *, dry
 
 def working(loop: Loop) -> bool:
     """Starting the program takes as long as it takes, and is no round."""
-    return "carrying out commands" in loop.log("execute").read_text("utf-8")
+    return "applying commands" in loop.log("execute").read_text("utf-8")
 
 
 def dry_run(loop: Loop) -> None:

@@ -67,4 +67,4 @@ def test_more_copies_than_brokers_are_refused_with_the_way_out(kafka: KafkaBroke
 def test_without_kafka_there_is_nothing_to_make() -> None:
     done = rebalancer("topics", "create")
     assert done.code == exits.SETTINGS
-    assert "all are folders, which need no making" in done.err
+    assert "all are folders, which are created on first use" in done.err

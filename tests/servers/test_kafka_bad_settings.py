@@ -29,8 +29,8 @@ COMMANDS = {
 WRONG = {
     "address": "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners",
     # A broker may hang up before its refusal is read; the sentence about silence names the password too.
-    "password": "the broker refuses the login; check kafka.username, the content of kafka.password_file|with SASL, name and password",
-    "topic": "there is no such topic; make it with: rebalancer topics create",
+    "password": "authentication failed: check kafka.username, the content of kafka.password_file|with SASL, name and password",
+    "topic": "the topic does not exist; create it with: rebalancer topics create",
 }
 
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.spark]
 def epoch_of_drain(spark: SparkSession, job: JobSettings) -> int:
     """Works off the telemetry there is; the epoch it told at the start."""
     told: list[str] = []
-    run_job(job, eager(), drain=True, session=spark, say=told.append)
+    run_job(job, eager(), drain=True, session=spark, log=told.append)
     return int(told[0].removeprefix("epoch ").partition(":")[0])
 
 

@@ -120,7 +120,7 @@ def test_a_restart_of_the_broker_loses_and_changes_nothing(spark: SparkSession, 
 
 def test_a_topic_that_is_missing_is_told_before_spark_starts(kafka: KafkaBroker, tmp_path: Path) -> None:
     places = replace(topics(kafka, "missing"), rounds=f"kafka://{kafka.address()}/never-made")
-    with pytest.raises(SinkError, match=r"never-made: there is no such topic; make it with: rebalancer topics create"):
+    with pytest.raises(SinkError, match=r"never-made: the topic does not exist; create it with: rebalancer topics create"):
         run_job(JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=places), eager(), drain=True)
 
 

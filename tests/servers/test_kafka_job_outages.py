@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import PublishRejected
-from streaming.job import _again, run_job
+from streaming.job import _run_with_restarts, run_job
 from streaming.outputs.output_counts import KINDS
 from streaming.settings import JobSettings
 from tests.faults.real_job import EAGER, eager
@@ -56,7 +56,7 @@ def test_the_job_outlasts_the_broker_and_names_a_topic_that_is_gone(
         own_kafka.delete_topic("away-telemetry")
         assert job.ended() == 1
         assert " error: " in job.last_line
-        assert f"{places.telemetry}: there is no such topic; make it with: rebalancer topics create" in job.last_line
+        assert f"{places.telemetry}: the topic does not exist; create it with: rebalancer topics create" in job.last_line
         assert _OF_A_TRACE.findall(job.said) == []
 
 
@@ -96,7 +96,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_sti
 
     settings = KafkaSettings(timeout_ms=240_000)  # what Kafka's clients say by themselves comes later
     job = JobSettings(checkpoint=str(tmp_path / "checkpoint"), topics=topics(own_kafka, "waits"), kafka=settings)
-    assert _again(job, query, lambda: 0, threading.Event(), told.append) is None
+    assert _run_with_restarts(job, query, lambda: 0, threading.Event(), told.append) is None
     assert "no answer; check that the broker runs" in told[0]
     assert told[1].startswith("the servers of the topics answer again after ")
 

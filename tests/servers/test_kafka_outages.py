@@ -83,7 +83,7 @@ def test_processes_outside_spark_outlast_the_broker_and_name_a_topic_that_is_gon
         own_kafka.delete_topic("out-commands")
         for process, topic in ((collect, "telemetry"), (record, "telemetry"), (execute, "commands")):
             assert process.ended() == 1
-            assert f"error: {control.uri(topic)}: there is no such topic; make it with: rebalancer topics create" in process.last_line
+            assert f"error: {control.uri(topic)}: the topic does not exist; create it with: rebalancer topics create" in process.last_line
         assert [process.said for process in everybody if "Traceback" in process.said] == []
         assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) >= told, "what was recorded until then is kept"
 
@@ -105,7 +105,7 @@ def test_a_broker_that_answers_nothing_is_named_while_the_clients_still_wait(
         commands = (("collect",), ("record", tmp_path / "copy.jsonl", "--follow"), ("execute", "--apply"))
         logs = ((tmp_path / f"{words[0]}.log", words) for words in commands)
         everybody = [stack.enter_context(Process(log, *words, settings=settings)) for log, words in logs]
-        for process, ready in zip(everybody, ("pass 1", "records", "carrying out"), strict=True):
+        for process, ready in zip(everybody, ("pass 1", "records", "applying"), strict=True):
             process.wait_for(ready)
         own_kafka.server.pause()
         for process in everybody:
@@ -128,10 +128,10 @@ def test_before_the_first_publish_a_dead_broker_is_an_outage_and_a_deleted_topic
     hasty = TopicAccess(KafkaSettings(timeout_ms=2_000))
     with closing(open_publisher(own_kafka.topic("deleted"), hasty)) as publisher:
         own_kafka.delete_topic("deleted")
-        with pytest.raises(SinkError, match="there is no such topic"):
+        with pytest.raises(SinkError, match="the topic does not exist"):
             publisher.publish("c", b"{}")
     with closing(open_publisher(own_kafka.topic("kept"), hasty)) as publisher:
         own_kafka.server.kill()
         with pytest.raises(PublishTimeout) as raised:
             publisher.publish("c", b"{}")
-    assert "no such topic" not in str(raised.value)
+    assert "the topic does not exist" not in str(raised.value)

@@ -95,11 +95,15 @@ def test_records_pass_every_door(kafka: KafkaBroker, tmp_path: Path, door: Door)
 @pytest.mark.parametrize(
     ("door", "error", "sentence"),
     [
-        (Door("SASL_PLAINTEXT", sasl("SCRAM-SHA-512", password="wrong"), "password"), SinkError, "refuses the login; check kafka.username"),
-        (Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"), SinkError, r"no trust: check kafka\.ca_file"),
-        (Door("MTLS", ssl, "no certificate"), SinkError, r"no trust: check kafka\.ca_file, kafka\.cert_file"),
+        (
+            Door("SASL_PLAINTEXT", sasl("SCRAM-SHA-512", password="wrong"), "password"),
+            SinkError,
+            "authentication failed: check kafka.username",
+        ),
+        (Door("SSL", lambda kafka, _: KafkaSettings(security_protocol="SSL"), "trust"), SinkError, r"not trusted: check kafka\.ca_file"),
+        (Door("MTLS", ssl, "no certificate"), SinkError, r"not trusted: check kafka\.ca_file, kafka\.cert_file"),
         (Door("SSL", plain, "protocol"), PublishTimeout, r"no answer; check that the broker runs.*kafka\.security_protocol"),
-        (Door("PLAINTEXT", plain, "topic"), SinkError, "no such topic; make it with: rebalancer topics create"),
+        (Door("PLAINTEXT", plain, "topic"), SinkError, "the topic does not exist; create it with: rebalancer topics create"),
     ],
     ids=str,
 )
@@ -113,7 +117,7 @@ def test_a_closed_door_is_told_in_one_line(kafka: KafkaBroker, tmp_path: Path, d
 
 
 def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
-    with pytest.raises(SinkError, match="no such topic; make it with: rebalancer topics create"):
+    with pytest.raises(SinkError, match="the topic does not exist; create it with: rebalancer topics create"):
         open_publisher(f"kafka://{kafka.address()}/never-made")
 
 

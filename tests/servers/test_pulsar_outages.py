@@ -74,7 +74,7 @@ def test_each_process_logs_the_begin_and_the_end_of_an_outage(
             control.send(command(BUNDLES[number], source, destination, epoch=1))
             everybody[-1].wait_until(lambda: len(control.outcomes()) == number + 1)
 
-        for process, ready in zip(everybody, ("batch", "pass 1", "records", "carrying out"), strict=True):
+        for process, ready in zip(everybody, ("batch", "pass 1", "records", "applying"), strict=True):
             process.wait_for(ready)
         carry_out(0)
         outage(everybody, server.pause, server.resume if seconds <= RESUMES_S else restart, seconds)

@@ -63,7 +63,7 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarClus
     settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
     for answer in (rebalancer("collect", "--once", *words(settings)), execute(settings, control)):
         assert answer.code == exits.ERROR
-        assert "shows a certificate that is not trusted" in answer.words
+        assert "presents a TLS certificate that is not trusted" in answer.words
         assert "pulsar.tls_ca_file" in answer.words
         assert "Traceback" not in answer.words
         assert len(answer.err.strip().splitlines()) <= 3

@@ -155,7 +155,7 @@ def test_a_record_that_is_too_large_is_refused_with_the_next_step(pulsar: Pulsar
 
 
 def test_a_missing_namespace_and_a_silent_port_are_told(pulsar: PulsarCluster, tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match=r"nowhere/at/all: there is no such topic"):
+    with pytest.raises(SinkError, match=r"nowhere/at/all: the topic or its namespace does not exist"):
         open_publisher(f"{pulsar.service_url}/nowhere/at/all")
     with pytest.raises(PublishTimeout, match=r"does not accept connections"):
         open_consumer(f"pulsar://127.0.0.1:{free_ports(1)[0]}/t/n/x", "g", tmp_path, access=HASTY)

@@ -43,7 +43,7 @@ def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(spark: 
     workshop.put(first)
     run_job(workshop.job(), eager(), drain=True, session=spark)
     workshop.put(second)
-    run_job(workshop.job(), CAREFUL, drain=True, session=spark, say=said.append)
+    run_job(workshop.job(), CAREFUL, drain=True, session=spark, log=said.append)
 
     published = workshop.published()
     assert {kind: published[kind] for kind in ("commands", "rounds")} == folded((first, eager()), (second, IN_EPOCH_2))

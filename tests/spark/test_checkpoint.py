@@ -156,7 +156,7 @@ def test_a_checkpoint_of_the_version_before_is_refused(part: str, tmp_path: Path
 def test_a_damaged_guard_is_refused(tmp_path: Path, damage: str) -> None:
     begin(tmp_path)
     (tmp_path / GUARD).write_text(damage)
-    with pytest.raises(StateVersionError, match=r"bring it back from a copy, or name a new folder"):
+    with pytest.raises(StateVersionError, match=r"restore it from a backup, or name a new folder"):
         begin(tmp_path)
 
 
@@ -170,7 +170,7 @@ def test_a_guard_of_a_later_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(StateVersionError, match=r"holds offsets but no rebalancer\.json"):
+    with pytest.raises(StateVersionError, match=r"contains offsets but no rebalancer\.json"):
         begin(tmp_path)
     with pytest.raises(StateVersionError, match=r"is not a checkpoint of this program"):
         read_guard(tmp_path)
@@ -181,7 +181,7 @@ def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
     with (
         guarded(tmp_path, a_guard()),
         pytest.raises(CheckpointInUse, match="another job uses the checkpoint"),
-        guarded(tmp_path, a_guard(), patience_s=0.2),
+        guarded(tmp_path, a_guard(), timeout_s=0.2),
     ):
         pass
     begin(tmp_path)
@@ -189,7 +189,7 @@ def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_a_folder_of_this_machine() -> None:
     assert checkpoint_folder(JobSettings(checkpoint="file:///some%20where/ck")) == Path("/some where/ck")
-    with pytest.raises(SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder of this machine"):
+    with pytest.raises(SettingsError, match=r"job\.checkpoint: 'hdfs://n/ck' is not a folder on this machine"):
         checkpoint_folder(JobSettings(checkpoint="hdfs://n/ck"))
 
 

@@ -70,6 +70,6 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
     told, said = demo.communicate(timeout=WAIT_SECONDS)
     assert demo.returncode == 130, said
     assert told == ""
-    assert f"Stopped; what there is so far lies in {tmp_path / 'demo'}" in said
+    assert f"Stopped; the results so far are in {tmp_path / 'demo'}" in said
     assert "Traceback" not in said
     eventually(lambda: all(is_gone(pid) for pid in started), WAIT_SECONDS)

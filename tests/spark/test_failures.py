@@ -8,7 +8,7 @@ import pytest
 
 from sinks.topics.outage import Outage
 from strategies.errors import PublishRejected, PublishTimeout, SinkError, StateVersionError
-from streaming.failures import JobError, again_after_outages, again_while_passing, explain, is_outage, is_passing
+from streaming.failures import JobError, explain, is_outage, is_transient, retry_after_outages, retry_transient
 
 LOG = Path("/checkpoint/spark.log")
 IN_A_WORKER = """[STREAM_FAILED] Query [id = d12f, runId = e38e] terminated with exception: An exception was raised by the Python Proxy:
@@ -39,8 +39,8 @@ def test_any_other_error_is_one_sentence_with_the_next_step_and_no_stack_trace()
     explained = explain(failure("KeyError: 'broker'"), LOG)
     assert isinstance(explained, JobError)
     assert str(explained) == (
-        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again and it goes on where it stopped. "
-        "All that Spark said is in /checkpoint/spark.log"
+        "the streaming job failed: KeyError: 'broker'. Nothing is lost: start it again, it continues where it stopped. "
+        "Spark's log: /checkpoint/spark.log"
     )
 
 
@@ -82,14 +82,14 @@ def test_kafka_that_does_not_answer_is_an_outage_and_no_reason_to_try_at_once() 
         "Cannot fetch record for offset 7 in 30000 milliseconds",
     ):
         assert is_outage(RuntimeError(words))
-        assert not is_passing(RuntimeError(words))
+        assert not is_transient(RuntimeError(words))
     assert not is_outage(failure("KeyError: 'broker'"))
 
 
 def test_workers_that_did_not_answer_are_worth_another_try() -> None:
-    assert is_passing(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
-    assert is_passing(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
-    assert not is_passing(failure("KeyError: 'broker'"))
+    assert is_transient(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
+    assert is_transient(RuntimeError("[CANNOT_OPEN_SOCKET] Can not open socket"))
+    assert not is_transient(failure("KeyError: 'broker'"))
 
 
 class Query:
@@ -118,11 +118,11 @@ GONE = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This se
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     query = Query((0, SLOW), (0, SLOW), (5, None))
     told: list[str] = []
-    assert again_while_passing(query.run, lambda: query.published, 3, told.append) is None
+    assert retry_transient(query.run, lambda: query.published, 3, told.append) is None
     assert query.published == 5
     assert told == [
-        "Spark's Python workers did not connect within its 10 seconds, the machine may be too busy; "
-        f"attempt {number} of 3 waits for them again (job.start_attempts)"
+        "Spark's Python workers did not connect within its 10 seconds; the machine may be overloaded; "
+        f"attempt {number} of 3 (job.start_attempts)"
         for number in (2, 3)
     ]
 
@@ -130,20 +130,20 @@ def test_a_start_that_fails_in_passing_is_tried_again() -> None:
 def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
     query = Query(*[(0, SLOW)] * 5)
     told: list[str] = []
-    assert str(again_while_passing(query.run, lambda: query.published, 3, told.append)) == SLOW
+    assert str(retry_transient(query.run, lambda: query.published, 3, told.append)) == SLOW
     assert len(told) == 2, "the last failure is the error itself"
     assert query.runs_left == 2
 
 
 def test_progress_in_between_makes_it_patient_again() -> None:
     query = Query((0, SLOW), (0, SLOW), (1, SLOW), (0, SLOW), (2, None))
-    assert again_while_passing(query.run, lambda: query.published, 3, lambda _: None) is None
+    assert retry_transient(query.run, lambda: query.published, 3, lambda _: None) is None
 
 
 def test_other_failures_end_it_at_once() -> None:
     query = Query((1, "KeyError"), (1, None))
     told: list[str] = []
-    assert str(again_while_passing(query.run, lambda: query.published, 3, told.append)) == "KeyError"
+    assert str(retry_transient(query.run, lambda: query.published, 3, told.append)) == "KeyError"
     assert told == []
     assert query.runs_left == 1
 
@@ -158,7 +158,7 @@ def test_a_query_goes_on_when_kafka_is_back() -> None:
         if error is not None:
             raise error
 
-    assert again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append)) is None
+    assert retry_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append)) is None
     assert (query.published, asked) == (3, [])
     assert ["trying again" in sentence for sentence in told] == [True, False], "its begin and its end"
 
@@ -169,21 +169,21 @@ def test_a_query_whose_topic_is_gone_is_not_tried_again_and_the_topic_is_named(s
     told: list[str] = []
 
     def reach() -> None:
-        raise SinkError("there is no such topic")
+        raise SinkError("the topic does not exist")
 
-    with pytest.raises(SinkError, match="no such topic"):
-        again_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append))
+    with pytest.raises(SinkError, match="the topic does not exist"):
+        retry_after_outages(query.run, lambda: query.published, reach, Outage(60, lambda _: False, told.append))
     assert len(told) == (said == AWAY), "nothing is said about servers that do answer"
 
 
 def test_a_topic_that_a_broker_did_not_know_for_a_moment_is_no_reason_to_end() -> None:
     query = Query((0, GONE), (1, None))
-    assert again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None)) is None
+    assert retry_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None)) is None
     assert query.runs_left == 0
 
 
 def test_a_topic_that_was_made_anew_ends_it() -> None:
     said = f"Some data may have been lost\n{GONE}"
     query = Query((0, said), (1, None))
-    error = again_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None))
+    error = retry_after_outages(query.run, lambda: query.published, lambda: None, Outage(60, lambda _: False, lambda _: None))
     assert str(error) == said

@@ -37,13 +37,13 @@ def looking() -> tuple[list[int], Progress]:
 def test_what_was_missed_between_two_looks_is_told_too() -> None:
     seen, progress = looking()
     query: Any = AQuery()
-    progress.look(query)
+    progress.poll(query)
     for batch in (7, 8):
         query.tells(batch, 10)
     for _ in range(3):
-        progress.look(query)
+        progress.poll(query)
     query.tells(9, 10)
-    progress.look(query)
+    progress.poll(query)
     assert (seen, progress.batches) == ([7, 8, 9], 3)
 
 
@@ -53,7 +53,7 @@ def test_an_idle_query_hides_nothing() -> None:
     query: Any = AQuery()
     for batch, records in ((0, 10), (1, 0), (1, 0), (1, 10), (2, 0)):
         query.tells(batch, records)
-        progress.look(query)
+        progress.poll(query)
     assert seen == [0, 1]
 
 
@@ -63,5 +63,5 @@ def test_a_query_that_was_started_again_goes_on_counting() -> None:
         query: Any = AQuery()
         for batch in batches:
             query.tells(batch, 10)
-        progress.look(query)
+        progress.poll(query)
     assert seen == [0, 1, 2, 3]

@@ -24,7 +24,7 @@ class Topic:
 
     messages: dict[str, list[MessageId]]
     size: int = 100
-    patience_s: float = 0.0
+    timeout_s: float = 0.0
     served: bool = True
     topic: str = "pulsar://h:1/t/n/telemetry"
     opened: list[str] = field(default_factory=list)
@@ -182,6 +182,6 @@ def test_a_topic_that_nobody_serves_is_told() -> None:
     topic = Topic({"t": ids(1, 3)})
     planner = topic.planner()
     end = planner.advance({}, 10)
-    topic.served, topic.patience_s = False, -1.0
+    topic.served, topic.timeout_s = False, -1.0
     with pytest.raises(PublishTimeout, match=r"no broker serves it any more"):
         planner.advance(end, 10)

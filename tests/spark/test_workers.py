@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streaming.cluster.shipping import python_name
-from streaming.cluster.worker_check import look
+from streaming.cluster.worker_check import report_missing
 from streaming.cluster.workers import check_master, check_workers, worker_environment, worker_settings
 from streaming.failures import JobError, explain
 from streaming.settings import JobSettings
@@ -38,9 +38,9 @@ def test_elsewhere_an_archive_is_unpacked_and_python_found_by_name() -> None:
 
 def test_a_master_that_is_not_there_is_told_at_once() -> None:
     nobody, *_ = free_ports(1)
-    with pytest.raises(JobError, match=rf"nobody answers at spark://127\.0\.0\.1:{nobody} \(.*refused\): check the address"):
+    with pytest.raises(JobError, match=rf"no server answers at spark://127\.0\.0\.1:{nobody} \(.*refused\): check the address"):
         check_master(f"spark://127.0.0.1:{nobody}")
-    with pytest.raises(JobError, match="nobody answers at spark://nonsense"):
+    with pytest.raises(JobError, match="no server answers at spark://nonsense"):
         check_master("spark://nonsense")
 
 
@@ -53,8 +53,8 @@ def test_of_several_masters_one_is_enough() -> None:
 
 def test_without_any_worker_it_says_where_to_look(spark: SparkSession, tmp_path: Path) -> None:
     """A session of this machine has no workers but itself."""
-    with pytest.raises(JobError, match=r"no worker of local.* took the job within 0 s: look at the master's page"):
-        check_workers(spark, CLUSTER, tmp_path, threading.Event(), patience_s=0)
+    with pytest.raises(JobError, match=r"no worker of local.* took the job within 0 s: check on the master's page"):
+        check_workers(spark, CLUSTER, tmp_path, threading.Event(), timeout_s=0)
 
 
 def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
@@ -66,14 +66,14 @@ def test_a_stop_ends_the_waiting(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "rebalancer.json").touch()
     here, elsewhere = str(tmp_path / "rebalancer.json"), str(tmp_path / "elsewhere.json")
-    assert look([here, elsewhere])[1:] == ((), (elsewhere,))
+    assert report_missing([here, elsewhere])[1:] == ((), (elsewhere,))
 
 
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
         ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "the workers run another minor version of Python"),
-        ('Cannot run program "python3.11": error=2, No such file', "a worker has no such Python"),
+        ('Cannot run program "python3.11": error=2, No such file', "a worker does not have this Python"),
     ],
 )
 def test_another_python_is_told_with_the_one_that_is_needed(told: str, sentence: str) -> None:

@@ -30,7 +30,8 @@ class Workshop:
 
     def job(self, **settings: Any) -> JobSettings:
         topics = Topics(**{name: self.uri(name) for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")})
-        return JobSettings(checkpoint=str(self.checkpoint), topics=topics, **settings)
+        # On a busy machine Spark's workers may need more attempts than the default.
+        return JobSettings(checkpoint=str(self.checkpoint), topics=topics, **{"start_attempts": 20} | settings)
 
     @property
     def checkpoint(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, fill, full
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, fill, full
 
 
 @dataclass

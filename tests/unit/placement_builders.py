@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads
-from strategies.filters.pipeline import Filters, FilterSettings, Fleet
+from strategies.filters.pipeline import FilterFacts, Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.model import BrokerLoad, Figures, Memory, Resource, Traffic
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request
@@ -94,9 +94,9 @@ def fleet(
     served: Mapping[str, Mapping[str, int]] | None = None,
     topics: Mapping[str, int] | None = None,
     settling: Iterable[str] = (),
-) -> Fleet:
+) -> FilterFacts:
     """What brokers serve: namespace → bundles, and their topics."""
-    return Fleet(
+    return FilterFacts(
         known or PoliciesView(),
         lambda broker: (served or {}).get(broker, {}),
         lambda broker: (topics or {}).get(broker, 0),

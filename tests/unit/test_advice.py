@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.dispatch_limits.advice import Advice, AdviceSettings, Ways, due_advice
+from strategies.dispatch_limits.advice import Advice, AdviceSettings, ReliefOptions, due_advice
 from strategies.model import BrokerLoad, ClusterView
 from strategies.splitting.limits import SplitSettings
 from tests.unit.shedding_builders import MIB, ns, view
@@ -37,7 +37,9 @@ def advice(
     """Advice for brokers at 95 %, beside one that idles."""
     seen: ClusterView = replace(view(*brokers, a_broker("idle", 5.0)), is_excluded=lambda bundle: bundle == excluded)
     usages = {broker.broker: 0.95 for broker in brokers} | {"idle:1": 0.05} | dict(usage or {})
-    return due_advice(seen, usages, Ways(lambda _, __: bool(relieving), lambda _: bundles, ONE_TOPIC, busy, advised or {}), settings)
+    return due_advice(
+        seen, usages, ReliefOptions(lambda _, __: bool(relieving), lambda _: bundles, ONE_TOPIC, busy, advised or {}), settings
+    )
 
 
 def told(found: Collection[Advice]) -> list[str]:
@@ -100,7 +102,7 @@ class TestWhoNeedsNone:
         assert one.decision.bundle == "t/b1/0x0_0x1"
 
     def test_a_single_broker(self) -> None:
-        ways = Ways(lambda _, __: False, lambda _: 4, ONE_TOPIC, (), {})
+        ways = ReliefOptions(lambda _, __: False, lambda _: 4, ONE_TOPIC, (), {})
         assert due_advice(view(full()), {"b1:1": 0.95}, ways, AdviceSettings()) == ()
 
     @pytest.mark.parametrize("usage", [float("nan"), float("inf")])

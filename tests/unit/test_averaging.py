@@ -7,10 +7,9 @@ from math import nan
 import numpy as np
 import pytest
 
-from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
-from strategies.averages.maxima import extensible_maximum, extensible_weighted
-from strategies.averages.order import averages_order, lightest_first, newest_order, ranks, sign
-from strategies.averages.sums import summed_averages
+from rebalancer.conformance.averaging import averages_order, sign, summed_averages
+from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings, extensible_maximum, extensible_weighted
+from strategies.averages.order import lightest_first, newest_order, ranks
 from strategies.model import Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.usage import unweighted_usage, weighted_usage

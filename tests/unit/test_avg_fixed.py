@@ -152,12 +152,6 @@ def test_a_broker_without_a_finite_usage_is_left_out() -> None:
     assert codes(last)["b3:1"] == "unusable-figures"
 
 
-def test_hits_of_departed_brokers_are_forgotten() -> None:
-    memory = play(SHEDDER, ten_ninety(talking(100, 100), rate=10_000))[0].memory
-    assert set(SHEDDER.retain(memory, ["b1:1"]).brokers) == {"b1:1"}
-    assert SHEDDER.retain(memory, ["b1:1", "b2:1"]) == memory
-
-
 def test_throughput_counts_where_message_rates_are_small() -> None:
     seen = ten_ninety(bundles(30, 6), rate=1000, mib=80)
     last = play(SHEDDER, seen, seen)[1]

@@ -105,12 +105,6 @@ def test_two_bundles_of_equal_averages_share_one_planned_destination() -> None:
     assert set(last.memory.cluster.planned.values()) == {"low-y:1"}
 
 
-def test_counters_and_plan_outlive_a_departed_broker() -> None:
-    seen = ten_ninety(talking(100, 100), rate=10_000)
-    memory = play(SHEDDER, seen)[0].memory
-    assert SHEDDER.retain(memory, ["b1:1"]) == memory
-
-
 def test_the_plan_tells_zeros_apart_but_not_nans() -> None:
     def key(value: float) -> str:
         return plan_key(np.array([value] * 4), np.zeros(4), 10, 1000, 1)

@@ -12,9 +12,9 @@ import pytest
 from pyarrow import parquet
 
 from rebalancer.analysis.backtest.reassigned import Reassigned
-from rebalancer.analysis.backtest.run import Answer, Job, Loop, run
+from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop, run
 from rebalancer.settings.load import load
-from rebalancer.simulation.telemetry import collection_pass, to_json
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic_uri
@@ -22,26 +22,27 @@ from strategies.bundles.bundle_loads import THROUGHPUT_IN
 from strategies.errors import SinkError
 from strategies.model import LoadReport
 from tests.unit.command_line import rebalancer
-from tests.unit.test_backtest_open_loop import a_cluster, an_hour, recorded
+from tests.unit.test_columnar_fold import a_cluster, an_hour, recorded
 
 FLAGS = ("shedding.strategy=threshold", "shedding.threshold.threshold_percent=8", "shedding.threshold.history=0.5")
-BUNDLE = a_cluster().model.bundles[0].name
+BUNDLE = a_cluster().world.names[0]
 A, B = "broker-0:8080", "broker-1:8080"
 
 
 def a_calm_hour(rounds: int) -> Iterator[bytes]:
     cluster = a_cluster()
-    return (to_json(seen) for _ in range(rounds) for seen in collection_pass(cluster, []))
+    writer = TelemetryWriter(cluster)
+    return (writer.json(seen) for _ in range(rounds) for seen in cluster.collect())
 
 
-def answer_of(path: Path, loop: Loop) -> Answer:
-    return run(Job(path, "a run", load(flags=FLAGS), loop))
+def answer_of(path: Path, loop: Loop) -> BacktestResult:
+    return run(BacktestJob(path, "a run", load(flags=FLAGS), loop))
 
 
 def reports(path: Path, owners: dict[str, str]) -> dict[str, LoadReport]:
     """Of the first pass, with bundles where `owners` has them."""
     (block,) = read_blocks(path)
-    made = Reassigned(block, a_cluster().model.cluster, owners).made()
+    made = Reassigned(block, a_cluster().name, owners).made()
     records = (made.record(row) for row in range(4))
     return {record.broker: record for record in records if isinstance(record, LoadReport)}
 
@@ -115,10 +116,13 @@ def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(t
 
 def test_a_part_of_a_recording_is_tested_alone(tmp_path: Path) -> None:
     _, path = recorded(tmp_path, an_hour())
-    job = Job(path, "a run", load(flags=FLAGS), "closed")
+    job = BacktestJob(path, "a run", load(flags=FLAGS), "closed")
     (whole,) = run(job).timelines
     middle = int(whole.times_ms[30])
-    first, second = run(Job(path, "a", job.settings, "closed", None, middle)), run(Job(path, "b", job.settings, "closed", middle))
+    first, second = (
+        run(BacktestJob(path, "a", job.settings, "closed", None, middle)),
+        run(BacktestJob(path, "b", job.settings, "closed", middle)),
+    )
     assert first.timelines[0].times_ms.max() < middle <= second.timelines[0].times_ms.min()
     assert first.records + second.records == run(job).records
 
@@ -129,7 +133,7 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
     whole = answer_of(path, "open").timelines[0].times_ms
     middle = int(whole[len(whole) // 2])
     settings = load(flags=FLAGS)
-    first, second = (run(Job(path, "a run", settings, "open", *part)).timelines[0] for part in ((None, middle), (middle, None)))
+    first, second = (run(BacktestJob(path, "a run", settings, "open", *part)).timelines[0] for part in ((None, middle), (middle, None)))
     assert first.times_ms[-1] < middle <= second.times_ms[0]
     assert first.rounds + second.rounds >= len(whole) - 2
 
@@ -171,7 +175,7 @@ def test_a_topic_is_recorded_as_parquet(tmp_path: Path) -> None:
             )
         ),
         (("simulate", "calm-day", "--html", "{here}"), "is a folder; name a file"),
-        (("record", "{here}/c.jsonl", "--format", "parquet"), "another ending than --format parquet"),
+        (("record", "{here}/c.jsonl", "--format", "parquet"), "does not have the ending of --format parquet"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
@@ -193,10 +197,10 @@ def test_a_table_of_something_else_or_without_a_column_is_refused(tmp_path: Path
     _, path = recorded(tmp_path, islice(an_hour(), 5))
     whole = parquet.read_table(path)
     parquet.write_table(whole.drop_columns(["ts", "bundles"]), path)
-    with pytest.raises(SinkError, match=r"lacks the columns ts, bundles; make it anew with `rebalancer convert`"):
+    with pytest.raises(SinkError, match=r"lacks the columns ts, bundles; make it again with `rebalancer convert`"):
         read_blocks(path)
     parquet.write_table(whole.replace_schema_metadata(None).select(["ts"]), path)
-    with pytest.raises(SinkError, match=r"is no columnar recording of this version"):
+    with pytest.raises(SinkError, match=r"is not a columnar recording of this version"):
         read_blocks(path)
 
 

@@ -43,7 +43,7 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
     given = ["overload", "--rounds", "60", "--first-seed", "7", "--seeds", "2", "--moves-per-round", "5", "--promised-per-hour", "2"]
     assert main(given) == 1
     printed = capsys.readouterr().out
-    again = next(line for line in printed.splitlines() if "again: " in line)
+    again = next(line for line in printed.splitlines() if "repeat: " in line)
     assert "seed 7, round " in printed
     assert "bundles move within the hour, 2 may" in printed
 
@@ -54,4 +54,4 @@ def test_a_promise_that_is_not_kept_is_told_with_the_command_that_shows_it_again
 
 def test_without_a_breach_the_program_says_what_was_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["avg", "--rounds", "40", "--seeds", "1"]) == 0
-    assert "every promise held in 1 × 40 rounds of each" in capsys.readouterr().out
+    assert "all invariants held in 1 × 40 rounds of each" in capsys.readouterr().out

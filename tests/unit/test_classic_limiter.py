@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from strategies.dispatch_limits.classic import Counter, changed, charge, tick, unused
-from strategies.dispatch_limits.token_bucket import SECOND_NS
+from rebalancer.simulation.dispatch_limits.classic import Counter, changed, charge, tick, unused
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import ContractError, SettingsError
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.simulation.executor import SimulatedExecutor
-from rebalancer.simulation.skewed import skewed_cluster
-from rebalancer.simulation.telemetry import collection_pass, outcome_reports, to_json
+from rebalancer.simulation.closed_loop import outcome_reports
+from rebalancer.simulation.clusters.skewed import skewed_cluster
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode_command, decode_round
 from strategies.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
@@ -94,14 +94,14 @@ def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: P
     config = tmp_path / "settings.toml"
     config.write_text("[round]\ncool_down_ms = 120000\n[shedding.avg]\nlow_threshold = 5\nmax_unload = 0.5\nmin_msg_rate = 1\n", "utf-8")
     cluster = skewed_cluster(bundles=48, usage=(0.89, 0.4, 0.1))
-    executor, outcomes, moved = SimulatedExecutor(cluster), tuple[Outcome, ...](), 0
+    writer, outcomes, moved = TelemetryWriter(cluster), tuple[Outcome, ...](), 0
 
     with piped("--config", str(config)) as pipe:
         for number in range(1, ROUNDS + 1):
-            pipe.feed([to_json(seen) for seen in (*outcome_reports(outcomes), *collection_pass(cluster))])
+            pipe.feed([writer.json(seen) for seen in (*outcome_reports(outcomes), *cluster.collect())])
             done, commands = pipe.round()
             assert (done.round, done.commands) == (number, tuple(command.id for command in commands))
-            outcomes = executor.apply(commands, done.ts)
+            outcomes = cluster.carry_out(commands, done.ts)
             moved += sum(outcome.status == "applied" for outcome in outcomes)
         assert ended(pipe) == (0, "")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinks.recordings.json_lines import open_recording
-from sinks.recordings.recorder import Patience, record
+from sinks.recordings.recorder import StopCondition, record
 from sinks.stopping import Stop, stopping
 from sinks.topics.access import open_reader
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
@@ -84,10 +84,10 @@ def test_an_existing_file_is_replaced_only_when_told_so(tmp_path: Path) -> None:
         (
             ["copy.jsonl", "--topic", "file:///nowhere"],
             1,
-            "there is no such topic yet; correct its name, or start what writes",
+            "the topic does not exist; correct its name, or start its writer",
         ),
         (["copy.jsonl", "--topic", "pulsar://a:1/b"], 2, "names no topic"),
-        (["copy.jsonl", "--topic", "nowhere"], 2, "has no scheme this program knows"),
+        (["copy.jsonl", "--topic", "nowhere"], 2, "has an unknown scheme"),
         (["/nowhere/copy.jsonl", "--topic", "file:///tmp", "--force"], 1, "cannot be written"),
     ],
 )
@@ -109,7 +109,7 @@ def test_following_until_it_is_stopped_completes_the_file(tmp_path: Path) -> Non
     topic(tmp_path, LINES[:1])
     target, stop, said = tmp_path / "copy.jsonl.gz", Stop(), threading.Event()
     reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
-    follower = threading.Thread(target=record, args=(reader, target, Patience(follow=True), stop, lambda _: said.set()))
+    follower = threading.Thread(target=record, args=(reader, target, StopCondition(follow=True), stop, lambda _: said.set()))
     follower.start()
     try:
         assert said.wait(300)
@@ -131,7 +131,7 @@ def test_a_signal_is_a_stop_and_is_remembered(tmp_path: Path, number: signal.Sig
 
     with stopping() as stop:
         reader = open_reader(file_topic_uri(tmp_path / "topic"), follow=True)
-        done = record(reader, tmp_path / "copy.jsonl", Patience(follow=True), stop, lambda _: signal.raise_signal(number))
+        done = record(reader, tmp_path / "copy.jsonl", StopCondition(follow=True), stop, lambda _: signal.raise_signal(number))
 
     assert (done.records, done.stopped_by) == (5, number.name)
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
@@ -154,15 +154,15 @@ class Breaking:
 
 
 def test_what_was_recorded_while_waiting_for_more_outlasts_the_topic(tmp_path: Path) -> None:
-    done = record(Breaking(LINES[:2], LINES[2:]), tmp_path / "copy.jsonl", Patience(follow=True), Stop(), lambda _: None)
+    done = record(Breaking(LINES[:2], LINES[2:]), tmp_path / "copy.jsonl", StopCondition(follow=True), Stop(), lambda _: None)
 
     assert (done.records, str(done.lost)) == (5, "the topic is gone")
     assert list(open_recording(tmp_path / "copy.jsonl")) == LINES
 
 
-@pytest.mark.parametrize(("blocks", "patience"), [([LINES], Patience()), ([], Patience(follow=True))], ids=["a copy", "nothing yet"])
-def test_half_a_copy_is_none(tmp_path: Path, blocks: list[list[bytes]], patience: Patience) -> None:
+@pytest.mark.parametrize(("blocks", "until"), [([LINES], StopCondition()), ([], StopCondition(follow=True))], ids=["a copy", "nothing yet"])
+def test_half_a_copy_is_none(tmp_path: Path, blocks: list[list[bytes]], until: StopCondition) -> None:
     with pytest.raises(SinkError, match="the topic is gone"):
-        record(Breaking(*blocks), tmp_path / "copy.jsonl", patience, Stop(), lambda _: None)
+        record(Breaking(*blocks), tmp_path / "copy.jsonl", until, Stop(), lambda _: None)
 
     assert list(tmp_path.iterdir()) == []

@@ -106,7 +106,7 @@ def test_all_complaints_come_at_once_and_begin_with_the_path(tmp_path: Path) -> 
         ("[round]\nepoch = 9999999999999999999", "round.epoch: must be at most 9007199254740992, got 9999999999999999999"),
         ("[job]\nmaster = 5", "job.master: must be a text in quotes, got 5"),
         ("[job]\nmaster = ['a']", "job.master: must be a text in quotes, got a list"),
-        ("[topics]\nrounds = 'rounds'", "topics.rounds: rounds: has no scheme this program knows; write file:///folder"),
+        ("[topics]\nrounds = 'rounds'", "topics.rounds: rounds: has an unknown scheme; write file:///folder"),
     ],
 )
 def test_what_is_said_about_a_wrong_value(tmp_path: Path, text: str, told: str) -> None:
@@ -233,7 +233,7 @@ def test_config_show_fits_the_terminal(columns: str) -> None:
 def test_config_check_of_a_good_and_a_bad_file(tmp_path: Path) -> None:
     good = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 2"), env={"REBALANCER_ROUND__EPOCH": "wrong"})
     assert (good.code, good.err) == (0, "")
-    assert "fine, sets 1 of" in good.out
+    assert "valid, sets 1 of" in good.out
 
     bad = rebalancer("config", "check", written(tmp_path, "[round]\nepoch = 0\nx = 1"))
     assert (bad.code, bad.out) == (2, "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest
 from rebalancer.analysis.simulate.runs import make
 from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
@@ -79,7 +79,7 @@ def test_from_a_recording_to_a_simulated_cluster_under_its_load(tmp_path: Path, 
     scenario = tmp_path / "mine.toml"
     scenario.write_text(f"{top}{REST}{tables}")
 
-    done = make(Wish(str(scenario), 1), keep=True)
+    done = make(RunRequest(str(scenario), 1), keep=True)
 
     assert done.timeline is not None
     assert done.timeline.rounds == 5
@@ -131,7 +131,7 @@ def test_one_clock_that_is_far_off_makes_no_years_of_silence(tmp_path: Path, pla
 def test_a_time_that_really_moved_begins_the_trace_anew(tmp_path: Path, wrong_by_s: int) -> None:
     before = [load_report(A, wrong_by_s + 60 * minute, {ORDERS: 99.0}) for minute in range(4)]
     answer, target = traced(tmp_path, [*before, *passes(*[{A: {ORDERS: 3.0}}] * 30)])
-    assert "do not count: their time is more than a day" in answer.err
+    assert "are ignored: their time differs by more than a day" in answer.err
     (known,) = figures(target)[1]
     assert len(known) >= 10
     assert known == pytest.approx([3] * len(known))
@@ -187,14 +187,14 @@ def test_brokers_of_the_extensible_load_manager_have_all_figures_but_name_few_bu
         [300 / MIB_A_SECOND, 300 / MIB_A_SECOND, 150 / MIB_A_SECOND, 150 / MIB_A_SECOND], rel=1e-5
     )
     answer, target = traced(tmp_path, lines, "--force", "--per", "namespace")
-    assert "reports of bundles hold 13 % of the traffic only" in answer.words
+    assert "reports of bundles contain only 13 % of the traffic" in answer.words
     assert figures(target)[0] == ["shop/orders"]
 
 
 def test_a_broker_that_falls_silent_counts_until_it_is_stale(tmp_path: Path) -> None:
     lines = [load_report(A, seconds, {ORDERS: MIB_A_SECOND}) for seconds in (0, 60, 600)]
     answer, target = traced(tmp_path, lines)
-    assert "nobody reported for a part of 6 intervals" in answer.words
+    assert "no broker reported for a part of 6 intervals" in answer.words
     assert figures(target)[1][0] == [1, 1, 1, 0, 0, 0, 0, 0, 0]
 
 
@@ -211,7 +211,7 @@ def two_clusters() -> list[bytes]:
         ([b"nonsense"], (), 1, "cannot be used as telemetry"),
         ([], (), 1, "holds no record"),
         ([sweep(1, A)], (), 1, "none of its 1 records is a load report"),
-        (passes(*[{A: {ORDERS: 0.0}}] * 4), (), 1, "nobody received anything in it"),
+        (passes(*[{A: {ORDERS: 0.0}}] * 4), (), 1, "no broker received anything in it"),
     ],
 )
 def test_what_is_no_trace_is_said(tmp_path: Path, lines: list[bytes], words: Sequence[object], code: int, says: str) -> None:
@@ -224,7 +224,7 @@ def test_what_is_no_trace_is_said(tmp_path: Path, lines: list[bytes], words: Seq
 def test_of_several_clusters_one_is_named(tmp_path: Path) -> None:
     source = recording(tmp_path, two_clusters())
     answer = rebalancer("trace", source, tmp_path / "load.csv")
-    assert (answer.code, "holds several clusters (east, west); name one with --cluster" in answer.words) == (2, True)
+    assert (answer.code, "contains several clusters (east, west); name one with --cluster" in answer.words) == (2, True)
     assert rebalancer("trace", source, tmp_path / "load.csv", "--cluster", "west", "--json").json["cluster"] == "west"
 
 
@@ -234,7 +234,7 @@ def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Pa
     refused = rebalancer("trace", source, tmp_path / "load.csv")
     assert (refused.code, (tmp_path / "load.csv").read_text()) == (2, "mine")
     assert "--force replaces it" in refused.words
-    assert "a trace is no recording" in rebalancer("trace", source, source, "--force").words
+    assert "a trace is not a recording" in rebalancer("trace", source, source, "--force").words
     assert rebalancer("trace", source, tmp_path / "load.csv", "--force").code == 0
     nowhere = rebalancer("trace", source, tmp_path / "load.csv" / "more.csv")
     assert (nowhere.code, "more.csv cannot be written" in nowhere.words) == (1, True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.clock import Clock, Verdict, judge
+from strategies.clock import Clock, ClockVerdict, judge_clock
 
 JUMP, RECOVERY = 300_000, 900_000
 
 
-def judge_all(clock: Clock, *timestamps: int) -> tuple[Clock, list[Verdict]]:
-    verdicts: list[Verdict] = []
+def judge_all(clock: Clock, *timestamps: int) -> tuple[Clock, list[ClockVerdict]]:
+    verdicts: list[ClockVerdict] = []
     for ts in timestamps:
-        clock, verdict = judge(clock, ts, JUMP, RECOVERY)
+        clock, verdict = judge_clock(clock, ts, JUMP, RECOVERY)
         verdicts.append(verdict)
     return clock, verdicts
 
@@ -59,7 +59,7 @@ def test_time_never_leaves_the_believed_range(timestamps: list[int]) -> None:
     clock = Clock(1_000_000)
     for ts in timestamps:
         before = clock
-        clock, verdict = judge(clock, ts, JUMP, RECOVERY)
+        clock, verdict = judge_clock(clock, ts, JUMP, RECOVERY)
         if verdict in ("ahead", "behind"):
             assert clock.now_ms == before.now_ms
         elif verdict == "believed":

@@ -47,7 +47,7 @@ def test_who_gives_no_figures_is_said_once_and_again_when_it_does() -> None:
     assert events(changes, a_pass(1, "a", missing=("b",))) == [("broker-silent", "b")]
     assert events(changes, a_pass(2, "a", missing=("b",))) == []
     (back,) = changes.of(a_pass(3, "a", "b"))
-    assert str(back) == "b gives figures again, after 120 s"
+    assert str(back) == "b reports figures again after 120 s"
     assert events(changes, a_pass(4, "a", missing=("b",))) == [("broker-silent", "b")]
     assert events(changes, a_pass(5, "a")) == [("broker-left", "b")]
     assert events(changes, a_pass(6, "a", "b")) == [("broker-came", "b")]
@@ -90,4 +90,4 @@ def test_a_broker_that_joins_and_one_that_dies_are_told_while_collecting(tmp_pat
 
         with closing(open_publisher(Control(tmp_path).uri("telemetry"))) as publisher:
             collect_all(settings.clusters, settings.collector, publisher, stop, say)
-    assert f"{first} left: the cluster no longer lists it" in [line.text for line in said]
+    assert f"{first} left the cluster's list of brokers" in [line.text for line in said]

@@ -19,7 +19,7 @@ import httpcore
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
-from sinks.collector.load_source import hasty
+from sinks.collector.load_source import single_try
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.answers import Call
@@ -121,11 +121,11 @@ def test_a_tls_handshake_that_trickles_is_cut_off(server: Trickler) -> None:
 
 def test_a_pass_names_the_broker_and_the_setting_that_gave_up(server: Trickler) -> None:
     server.at_once, server.slowly = TRICKLES["header"]
-    quick = hasty(settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS))
+    quick = single_try(settings(server, deadline_ms=600_000), CollectorSettings(broker_deadline_ms=SHORT_MS))
     with closing(PulsarAdmin(quick, keep_open=False, deadline_name="collector.broker_deadline_ms")) as admin:
         done = BrokerPoll(admin.load_report, 4, 8, lambda: 0).run([server.address])
     assert list(done.missing) == [server.address]
-    assert "within 1.5 s; look after it, or raise collector.broker_deadline_ms" in done.missing[server.address]
+    assert "within 1.5 s; check the broker, or raise collector.broker_deadline_ms" in done.missing[server.address]
 
 
 def test_a_clock_is_not_waited_for(server: Trickler) -> None:

@@ -20,8 +20,8 @@ from rebalancer.cli.demo.run import run_demo, stoppable
 from rebalancer.cli.demo.screen import Screen
 from rebalancer.cli.main import app
 from rebalancer.settings.load import load
-from rebalancer.simulation.loop import EngineDecider, Step, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import EngineDecider, Step, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round
 from strategies.engine import EngineSettings

@@ -11,7 +11,7 @@ from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.model import BrokerLoad, ClusterMemory, Decision, Memory, Skip
 from strategies.placement.contract import UNKNOWN
 from strategies.placement.destinations import DestinationRules, Destinations, DestinationSettings
-from strategies.placement.ledger import Ledger, Move
+from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.settings import Mode
 from tests.unit.placement_builders import policies, policy
@@ -28,7 +28,7 @@ def destinations(
     mode: Mode = "fixed",
     known: PoliciesView | None = None,
     memory: Memory | None = None,
-    on_the_way: Sequence[Move] = (),
+    on_the_way: Sequence[CountedMove] = (),
     settings: FilterSettings | None = None,
 ) -> Destinations:
     """A round of these brokers, with one bundle of a namespace per broker allowed by even distribution unless `settings` says otherwise."""
@@ -111,7 +111,7 @@ class TestEveryMoveCounts:
         assert answer.evidence["placement"] == "least-rate"
 
     def test_moves_of_earlier_rounds_count_as_well(self) -> None:
-        before = Move("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)
+        before = CountedMove("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)
         round_ = destinations(hot(), cool("b2", 10), cool("b3", 10), placement="least_long_term_rate", on_the_way=[before])
         assert named(round_, leave(ns(0))) == ["b3:1"]
 
@@ -159,7 +159,7 @@ class TestEveryMoveCounts:
 
 def test_a_ledger_moves_figures_bundles_and_topics() -> None:
     ledger = Ledger([hot(2), cool("b2", 10)], WEIGHTS)
-    ledger.count(Move(ns(0), "b1:1", "b2:1", ledger.averages(ns(0), "b1:1")))
+    ledger.count(CountedMove(ns(0), "b1:1", "b2:1", ledger.averages(ns(0), "b1:1")))
     source, destination = ledger.candidate("b1:1"), ledger.candidate("b2:1")
     assert source is not None
     assert destination is not None
@@ -173,5 +173,5 @@ def test_a_ledger_moves_figures_bundles_and_topics() -> None:
 def test_the_emptiest_brokers_come_first_with_all_moves_counted_and_equal_ones_by_name() -> None:
     ledger = Ledger((hot(), cool("b3", 10), cool("b2", 10), cool("b4", 5)), WEIGHTS)
     assert ledger.emptiest_first() == ["b4:1", "b2:1", "b3:1", "b1:1"]
-    ledger.count(Move(ns(0), "b1:1", "b4:1", UNKNOWN))
+    ledger.count(CountedMove(ns(0), "b1:1", "b4:1", UNKNOWN))
     assert ledger.emptiest_first() == ["b2:1", "b3:1", "b4:1", "b1:1"]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.dispatch_limits.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
-from strategies.dispatch_limits.limiters import BucketLimiter
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
-from strategies.dispatch_limits.reading import (
+from rebalancer.simulation.dispatch_limits.levels import DISPATCH, REPLICATION, DispatchSettings, Limits, started
+from rebalancer.simulation.dispatch_limits.limiters import BucketLimiter
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, absolute, effective
+from rebalancer.simulation.dispatch_limits.reading import (
     Dispatched,
     Dispatcher,
-    Ledger,
-    Read,
+    ReadLedger,
+    ReadSize,
     batch_after,
     charge,
     entries_for,
@@ -23,7 +23,7 @@ from strategies.dispatch_limits.reading import (
     next_read,
     wanted_entries,
 )
-from strategies.dispatch_limits.token_bucket import SECOND_NS
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from strategies.errors import SettingsError
 
 STOCK = DispatchSettings()
@@ -77,26 +77,26 @@ def test_a_relative_rate_adds_what_is_published_and_leaves_unlimited_parts_alone
 
 def test_all_levels_apply_together() -> None:
     read = next_read(EAGER, limits(broker=80, topic=60, subscription=70), STOCK)
-    assert read == Read(60, 5 * MIB, ("broker", "topic"))
+    assert read == ReadSize(60, 5 * MIB, ("broker", "topic"))
 
 
 def test_an_empty_level_stops_the_read_and_is_named() -> None:
     dry = charge(sent(60), EAGER, limits(broker=80, topic=60), STOCK, 0)
-    assert next_read(EAGER, dry, STOCK) == Read(0, 0, ("broker", "topic"))
+    assert next_read(EAGER, dry, STOCK) == ReadSize(0, 0, ("broker", "topic"))
     assert left(dry) == {"broker": 20, "topic": 0}
 
 
 def test_without_limits_permits_and_batch_decide() -> None:
-    assert next_read(EAGER, limits(), STOCK) == Read(100, 5 * MIB)
-    assert next_read(replace(EAGER, permits=3), limits(), STOCK) == Read(3, 5 * MIB)
-    assert next_read(replace(EAGER, permits=0), limits(topic=5), STOCK) == Read(0, 0)
+    assert next_read(EAGER, limits(), STOCK) == ReadSize(100, 5 * MIB)
+    assert next_read(replace(EAGER, permits=3), limits(), STOCK) == ReadSize(3, 5 * MIB)
+    assert next_read(replace(EAGER, permits=0), limits(topic=5), STOCK) == ReadSize(0, 0)
 
 
 def test_bytes_limit_a_read_too() -> None:
     policies: Mapping[Scope, RatePolicies] = {"topic": RatePolicies(topic=DispatchRate(-1, 4096))}
     topic = started(DISPATCH, policies, BrokerRates(), STOCK, now_ns=0)
-    assert next_read(EAGER, topic, STOCK) == Read(100, 4096, ("topic",))
-    assert next_read(EAGER, charge(sent(1, bytes_=4096), EAGER, topic, STOCK, 0), STOCK) == Read(0, 0, ("topic",))
+    assert next_read(EAGER, topic, STOCK) == ReadSize(100, 4096, ("topic",))
+    assert next_read(EAGER, charge(sent(1, bytes_=4096), EAGER, topic, STOCK, 0), STOCK) == ReadSize(0, 0, ("topic",))
 
 
 def test_replicators_pass_only_their_own_limit() -> None:
@@ -195,18 +195,18 @@ def test_messages_per_entry_follow_slowly() -> None:
 @pytest.mark.parametrize(
     ("bytes_", "limit", "ledgers", "first", "entries"),
     [
-        (0, 100, [Ledger(10, 1000)], 0, 1),
+        (0, 100, [ReadLedger(10, 1000)], 0, 1),
         (1000, 100, [], 0, 1),
-        (1640, 100, [Ledger(10, 1000)], 0, 10),
-        (1639, 100, [Ledger(10, 1000)], 0, 9),
-        (10, 100, [Ledger(10, 1000)], 0, 1),
-        (1640 + 2 * 1064, 100, [Ledger(10, 1000), Ledger(5, 5000)], 0, 12),
-        (1640 + 2 * 1064, 11, [Ledger(10, 1000), Ledger(5, 5000)], 0, 11),
-        (164 * 4, 100, [Ledger(10, 1000)], 8, 4),
-        (3280, 100, [Ledger(10, 1000)], 0, 20),
+        (1640, 100, [ReadLedger(10, 1000)], 0, 10),
+        (1639, 100, [ReadLedger(10, 1000)], 0, 9),
+        (10, 100, [ReadLedger(10, 1000)], 0, 1),
+        (1640 + 2 * 1064, 100, [ReadLedger(10, 1000), ReadLedger(5, 5000)], 0, 12),
+        (1640 + 2 * 1064, 11, [ReadLedger(10, 1000), ReadLedger(5, 5000)], 0, 11),
+        (164 * 4, 100, [ReadLedger(10, 1000)], 8, 4),
+        (3280, 100, [ReadLedger(10, 1000)], 0, 20),
     ],
 )
-def test_how_many_entries_fit_into_bytes(bytes_: int, limit: int, ledgers: list[Ledger], first: int, entries: int) -> None:
+def test_how_many_entries_fit_into_bytes(bytes_: int, limit: int, ledgers: list[ReadLedger], first: int, entries: int) -> None:
     assert entries_for(bytes_, limit, ledgers, first) == entries
 
 

@@ -10,9 +10,9 @@ from typing import get_args
 import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
-from strategies.dispatch_limits.levels import DISPATCH, DispatchSettings, started
-from strategies.dispatch_limits.rates import BrokerRates, DispatchRate
-from strategies.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
+from rebalancer.simulation.dispatch_limits.levels import DISPATCH, DispatchSettings, started
+from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
+from rebalancer.simulation.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
 from strategies.java.pulsar_version import PulsarVersion
 from strategies.model import Figures, Resource
 from strategies.placement.registry import placer
@@ -85,11 +85,11 @@ def test_a_dispatch_limit_of_0_or_less_is_none(part: int) -> None:
 
 
 def test_the_rate_period_is_no_key_of_a_broker() -> None:
-    assert "no key of broker.conf" in KEYS["ratePeriodInSecond"].why
+    assert "not a key of broker.conf" in KEYS["ratePeriodInSecond"].why
 
 
 def test_the_relative_rate_of_a_broker_sets_nothing() -> None:
-    assert KEYS["dispatchThrottlingRateRelativeToPublishRate"].why.startswith("dead")
+    assert KEYS["dispatchThrottlingRateRelativeToPublishRate"].why.startswith("unused")
 
 
 def test_precise_flow_control_and_counting_batches_go_together() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
-from strategies.model import Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
+from strategies.model import NO_MEMORY, Command, Event, Note, Rejection, Round, TelemetryRecord, Tombstone
 from strategies.reports import MOVING_AT_MOST
-from strategies.settings import RoundSettings
+from strategies.settings import Mode, RoundSettings
 from strategies.store import InMemoryStore
 from tests.unit.telemetry_builders import T0, bundle, fold_all, outcome, report, sweep
 
@@ -104,6 +104,18 @@ class TestWhoIsTrusted:
         store = InMemoryStore()
         fold_all(engine(), [report("a:1", 0), report("b:1", 0), Tombstone("c", "b:1", T0 + 1000)], store)
         assert [broker.broker for broker in store.brokers()] == ["a:1"]
+
+    @pytest.mark.parametrize("mode", ["fixed", "parity"])
+    @pytest.mark.parametrize("strategy", ["threshold", "avg", "transfer"])
+    def test_a_broker_that_comes_back_starts_without_memory(self, strategy: str, mode: Mode) -> None:
+        held, store = Engine(EngineSettings(strategy, mode)), InMemoryStore()
+        fold_all(held, skewed(0), store)
+        before = store.get_broker("hot:1")
+        fold_all(held, [Tombstone("c", "hot:1", T0 + 10_000), report("hot:1", 11, 50.0)], store)
+        after = store.get_broker("hot:1")
+        assert before is not None
+        assert after is not None
+        assert before.memory != after.memory == NO_MEMORY
 
     @pytest.mark.parametrize(("seconds", "cpu"), [(10, 51), (5, 50)])
     def test_a_report_of_other_content_that_comes_late_is_rejected(self, seconds: float, cpu: float) -> None:

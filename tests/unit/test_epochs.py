@@ -54,7 +54,7 @@ def test_the_next_epoch_is_above_all_rounds_and_commands(control: Control) -> No
 
 def test_the_last_epoch_of_all_has_no_next_one(control: Control) -> None:
     control.write("rounds", told(2**53))
-    with pytest.raises(SinkError, match="begin with new topics"):
+    with pytest.raises(SinkError, match="use new topics"):
         following(control)
 
 

@@ -170,7 +170,7 @@ class TestRounds:
         assert next(line for line in explained(job, 2).out.splitlines() if line.startswith("round ")).startswith(
             "round 2 of cluster c, epoch 2,"
         )
-        assert explained(job, 2).out.endswith("epoch 1 has it too; --epoch N shows it\n")
+        assert explained(job, 2).out.endswith("epoch 1 also has it; --epoch N shows it\n")
         assert "round 2 of cluster c, epoch 1," in explained(job, 2, "--epoch", "1").out
         assert explained(job, "latest").out.startswith("round 3 of cluster c, epoch 2,")
         assert explained(job, 5).out.startswith("round 5 of cluster c, epoch 1,")
@@ -189,7 +189,7 @@ class TestRounds:
         a_second_epoch(job, rounds=3)
         told = explained(job, "hot:1").out
         assert [line.split()[1] for line in told.splitlines() if line.startswith("  round ")] == ["1", "2", "3"]
-        assert told.endswith("epoch 1 has it too; --epoch N shows it\n")
+        assert told.endswith("epoch 1 also has it; --epoch N shows it\n")
         moved = commands(job)[0].bundle
         assert "epoch 1" not in explained(job, moved, "--epoch", 2).out
 

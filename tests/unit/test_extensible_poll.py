@@ -95,7 +95,7 @@ def test_who_has_not_said_anything_yet_is_named() -> None:
     cluster.says(A, 1)
     done = cluster.run()
     assert done.answered == (A,)
-    assert "has not published its load since the collector began" in done.missing[B]
+    assert "has not published its load since the collector started" in done.missing[B]
 
 
 def test_who_withdrew_is_named_until_new_figures_come_and_is_not_repeated() -> None:
@@ -122,7 +122,7 @@ def test_a_word_that_is_too_old_does_not_hold() -> None:
     cluster.says(B, 3)
     assert cluster.run(after_s=40).missing == {}
     done = cluster.run(after_s=20)
-    assert "published its load 70 s ago for the last time" in done.missing[A]
+    assert "last published its load 70 s ago" in done.missing[A]
     assert [broker for broker, _, _ in told(done)] == [B]
 
 
@@ -135,7 +135,7 @@ def test_who_is_gone_is_forgotten_but_its_last_word_is_passed_on() -> None:
     done = cluster.run(A)
     assert told(done)[0] == (B, "broker-load-data", WITHDRAWN)
     assert (done.answered, done.missing) == ((A,), {})
-    assert "since the collector began" in cluster.run().missing[B], "when it comes back, it has said nothing yet"
+    assert "since the collector started" in cluster.run().missing[B], "when it comes back, it has said nothing yet"
 
 
 def test_owners_are_asked_of_the_brokers_that_answer() -> None:

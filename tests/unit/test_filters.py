@@ -8,7 +8,7 @@ from strategies.filters.anti_affinity import anti_affine, group_members, may_lea
 from strategies.filters.contract import remaining
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import governing, isolated
-from strategies.filters.pipeline import Subject
+from strategies.filters.pipeline import FilteredBundle
 from strategies.filters.policies import BrokerFacts
 from strategies.filters.topic_count import too_many_topics, topics_at_limit
 from strategies.filters.versions import VersionError, not_newest, not_newest_known, version_key
@@ -104,7 +104,7 @@ class TestAntiAffinity:
     def test_modular_counts_namespaces_and_extensible_bundles(self) -> None:
         grouped = policies(groups={"t/a": "g", "t/b": "g"})
         served = {"b1": {"t/a": 5}, "b2": {"t/a": 1, "t/b": 1}}
-        subject = Subject("t/b/0x0_0x1")
+        subject = FilteredBundle("t/b/0x0_0x1")
         assert filters("parity", distribute_evenly=False).allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b1",)
         extensible = filters("parity", load_manager="extensible")
         assert extensible.allowed(subject, ["b1", "b2"], fleet(grouped, served=served)).brokers == ("b2",)
@@ -136,7 +136,7 @@ class TestTopicCount:
 
     def test_fixed_counts_the_topics_of_the_bundle(self) -> None:
         seen = fleet(topics={"b1": 95, "b2": 96})
-        allowed = filters(max_topics=100).allowed(Subject("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen)
+        allowed = filters(max_topics=100).allowed(FilteredBundle("t/ns/0x0_0x1", topics=5), ["b1", "b2"], seen)
         assert allowed.brokers == ("b1",)
         assert allowed.refused["b2"].text == "would serve 101 topics, filters.max_topics = 100 are allowed"
 
@@ -168,7 +168,7 @@ class TestVersions:
 
 
 class TestAllFilters:
-    SUBJECT = Subject("t/ns/0x0_0x1", "b1:1")
+    SUBJECT = FilteredBundle("t/ns/0x0_0x1", "b1:1")
     LIVE = ("b1:1", "b2:1", "b3:1")
 
     def test_fixed_says_why_for_every_broker_that_is_left_out(self) -> None:

@@ -98,7 +98,7 @@ def test_where_no_broker_reads_it_may_be_the_metadata_store(pulsar: FakePulsar, 
     found = find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
 
     assert not found.others_read
-    assert "look at the metadata store" in str(found)
+    assert "check the metadata store" in str(found)
 
 
 def test_a_frozen_broker_whose_web_threads_are_used_up_is_still_frozen(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
@@ -153,8 +153,8 @@ def test_a_frozen_broker_is_asked_for_one_report_only(pulsar: FakePulsar, admin:
 
     pulsar.faults = faults
     for now[0], reason in (
-        (0.0, "broke off"),
-        (30.0, "finishes no read of metadata for 30 s"),
+        (0.0, "closed the connection"),
+        (30.0, "has finished no read of metadata for 30 s"),
         (60.0, f"{two} is frozen"),
         (61.0, "is frozen"),
     ):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rebalancer.analysis.goal import Goal, goal_of
-from rebalancer.simulation.loop import EngineDecider, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 from strategies.estimate import spread
 from strategies.model import Round, Skip

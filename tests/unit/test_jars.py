@@ -122,7 +122,7 @@ def test_two_processes_that_want_the_same_jars_fetch_them_once(repository: Repos
 
 
 def test_a_server_without_the_jar_is_asked_once_and_named(repository: Repository, tmp_path: Path) -> None:
-    with pytest.raises(JarsMissing, match=r"a-1\.0\.jar could not be fetched from http.*answers 404.*rebalancer jars fetch DIR"):
+    with pytest.raises(JarsMissing, match=r"a-1\.0\.jar could not be downloaded from http.*answers 404.*rebalancer jars fetch DIR"):
         fetch([jar("a")], tmp_path, repository.url)
     assert len(repository.asked) == 1
 
@@ -147,7 +147,7 @@ def test_a_folder_that_cannot_be_made_is_a_wrong_setting(tmp_path: Path) -> None
 
 
 def test_jars_of_a_named_folder_are_compared_with_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(JarsMissing, match="is not there; fill the folder with: rebalancer jars fetch"):
+    with pytest.raises(JarsMissing, match="does not exist; fill the folder with: rebalancer jars fetch"):
         connector_settings(JarSettings(folder=str(tmp_path)))
     for one in connector_jars():
         (tmp_path / one.name).write_bytes(b"something else")

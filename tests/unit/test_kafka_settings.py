@@ -60,7 +60,7 @@ def test_files_without_certificate_or_key_are_told_before_anybody_is_called(tmp_
     with pytest.raises(SettingsError) as wrong:
         kafka_access(KafkaSettings(security_protocol="SSL", ca_file=notes, cert_file=notes, key_file=notes))
     assert wrong.value.complaints == [
-        f"kafka.{name}_file: {notes} holds no {what} in PEM form (-----BEGIN …-----); name a file that does"
+        f"kafka.{name}_file: {notes} contains no {what} in PEM form (-----BEGIN …-----); name a file that does"
         for name, what in (("cert", "certificate"), ("key", "private key"), ("ca", "certificate"))
     ]
 

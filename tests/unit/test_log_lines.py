@@ -23,8 +23,8 @@ BUNDLE = "t/ns/0x00000000_0xffffffff"
 
 
 def test_a_line_has_the_time_in_front(capsys: pytest.CaptureFixture[str]) -> None:
-    PLAIN.say("a note")
-    PLAIN.say(Line("it is late", "complaint", "warning", cluster="east"))
+    PLAIN.write("a note")
+    PLAIN.write(Line("it is late", "complaint", "warning", cluster="east"))
     PLAIN.show(Line("an answer"))
     told = capsys.readouterr()
     assert told.err == "2026-11-22T12:00:00.001Z a note\n2026-11-22T12:00:00.001Z east: warning: it is late\n"
@@ -32,8 +32,8 @@ def test_a_line_has_the_time_in_front(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_line_is_an_object_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    OBJECTS.say("a note")
-    OBJECTS.say(Line("it is late", "complaint", "warning", {"broker": "a:1"}, cluster="east"))
+    OBJECTS.write("a note")
+    OBJECTS.write(Line("it is late", "complaint", "warning", {"broker": "a:1"}, cluster="east"))
     first, second = map(json.loads, capsys.readouterr().err.splitlines())
     assert first == {"ts": "2026-11-22T12:00:00.001Z", "level": "info", "event": "note", "text": "a note"}
     assert second["level"] == "warning"

@@ -32,9 +32,9 @@ def test_pauses_grow_to_half_a_minute_and_end_with_the_patience() -> None:
     day = Day()
     outage = day.outage(100)
     for _ in range(8):
-        outage.endure(AWAY)
+        outage.wait_or_raise(AWAY)
     with pytest.raises(PublishTimeout, match="no answer"):
-        outage.endure(AWAY)
+        outage.wait_or_raise(AWAY)
     assert day.pauses == [1, 2, 4, 8, 16, 30, 30, 30]
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 100 s"]
 
@@ -43,19 +43,19 @@ def test_what_works_again_begins_a_new_outage() -> None:
     day = Day()
     outage = day.outage(5)
     for _ in range(3):
-        outage.endure(AWAY)
-        outage.endure(AWAY)
-        outage.over()
+        outage.wait_or_raise(AWAY)
+        outage.wait_or_raise(AWAY)
+        outage.succeeded()
     assert day.pauses == [1, 2] * 3
     assert day.said == ["kafka://h:1/t: no answer; trying again for up to 5 s", "the servers of the topics answer again after 3 s"] * 3
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
     day = Day()
-    with pytest.raises(SinkError, match="no such topic"):
-        day.outage(5).endure(SinkError("there is no such topic"))
+    with pytest.raises(SinkError, match="the topic does not exist"):
+        day.outage(5).wait_or_raise(SinkError("the topic does not exist"))
     with pytest.raises(PublishTimeout):
-        day.outage(0).endure(AWAY)
+        day.outage(0).wait_or_raise(AWAY)
     assert (day.pauses, day.said) == ([], [])
 
 
@@ -67,35 +67,35 @@ def told(day: Day) -> list[str]:
 def test_who_only_asks_says_it_while_the_client_still_waits() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(None)
-    outage.asked(AWAY)
+    outage.probed(None)
+    outage.probed(AWAY)
     day.wait(40)
-    outage.asked(AWAY)
-    outage.asked(None)
-    outage.over()
+    outage.probed(AWAY)
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 40 s"]
 
 
 def test_a_failure_left_from_before_the_servers_came_back_is_no_new_outage() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(AWAY)
-    outage.endure(AWAY)
-    outage.asked(None)
-    outage.endure(AWAY)
-    outage.over()
+    outage.probed(AWAY)
+    outage.wait_or_raise(AWAY)
+    outage.probed(None)
+    outage.wait_or_raise(AWAY)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 1 s"]
 
 
 def test_what_fails_again_and_again_is_said_although_the_servers_answer_who_asks() -> None:
     day = Day()
     outage = day.outage(100)
-    outage.asked(None)
-    outage.endure(AWAY)
+    outage.probed(None)
+    outage.wait_or_raise(AWAY)
     assert day.said == []
-    outage.endure(AWAY)
-    outage.asked(None)
-    outage.over()
+    outage.wait_or_raise(AWAY)
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 2 s"]
 
 
@@ -103,13 +103,13 @@ def test_work_that_succeeds_ends_no_outage_that_who_asks_still_sees() -> None:
     """On Pulsar, reading from a broker that answers nothing succeeds, with no records."""
     day = Day()
     outage = day.outage(100)
-    outage.asked(AWAY)
+    outage.probed(AWAY)
     for _ in range(3):
-        outage.over()
+        outage.succeeded()
         day.wait(10)
-        outage.asked(AWAY)
-    outage.asked(None)
-    outage.over()
+        outage.probed(AWAY)
+    outage.probed(None)
+    outage.succeeded()
     assert told(day) == ["away", "answer again after 30 s"]
 
 
@@ -127,14 +127,14 @@ def test_two_threads_set_its_flags_under_its_lock_and_say_begin_and_end_in_turn(
 
     def asks() -> None:
         for number in range(2_000):
-            outage.asked(AWAY if number % 3 else None)
+            outage.probed(AWAY if number % 3 else None)
 
     def works() -> None:
         for number in range(2_000):
             if number % 3:
-                outage.endure(AWAY)
+                outage.wait_or_raise(AWAY)
             else:
-                outage.over()
+                outage.succeeded()
 
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(asks), pool.submit(works)]:

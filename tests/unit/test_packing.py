@@ -9,7 +9,7 @@ import pytest
 
 from strategies.clock import Clock
 from strategies.errors import StateVersionError
-from strategies.log_start import Early
+from strategies.log_start import EarlyRecord
 from strategies.model import ClusterMemory, LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.packing import pack_record, unpack_record
 from strategies.state import STATE_VERSION, ClusterState, Departed, Gained, InFlight, Order, Rehearsal, from_bytes, to_bytes
@@ -62,7 +62,7 @@ def test_half_a_report_survives_packing() -> None:
 def full_state() -> ClusterState:
     return ClusterState(
         clock=Clock(5, 6, 7),
-        early=(Early(7, b"\xff\x00", True),),
+        early=(EarlyRecord(7, b"\xff\x00", True),),
         round=4,
         in_flight={"b": InFlight("id", "a:1", None, 1, 2, 0.25, True)},
         cooling={"b": 3},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strategies.filters.anti_affinity import anti_affine
-from strategies.filters.contract import Refused
+from strategies.filters.contract import Refusals
 from strategies.filters.even_distribution import no_less_even, uneven
 from strategies.filters.isolation import isolated
-from strategies.filters.pipeline import Subject
+from strategies.filters.pipeline import FilteredBundle
 from strategies.filters.policies import BrokerFacts
 from strategies.filters.topic_count import no_room_for, too_many_topics, topics_at_limit
 from strategies.model import ClusterMemory, Memory
@@ -21,7 +21,7 @@ from tests.unit.strategies_page import example, numbers
 MODES = pytest.mark.parametrize(("mode", "column"), [("parity", -2), ("fixed", -1)])
 
 
-def left(brokers: list[str], refused: Refused) -> list[str]:
+def left(brokers: list[str], refused: Refusals) -> list[str]:
     return ["–" if broker in refused else "yes" for broker in brokers]
 
 
@@ -107,5 +107,5 @@ def test_versions(mode: Mode, column: int, load_manager: str) -> None:
     for row in example("versions"):
         known = {name: BrokerFacts(None if version == "unknown" else version) for name, version in zip(names, row, strict=False)}
         rule = filters(mode, load_manager=load_manager, prefer_later_versions=True)
-        allowed = rule.allowed(Subject("t/ns/0x0_0x1", None), names, fleet(policies(brokers=known)))
+        allowed = rule.allowed(FilteredBundle("t/ns/0x0_0x1", None), names, fleet(policies(brokers=known)))
         assert ", ".join(name.removesuffix(":1") for name in allowed.brokers) == row[column]

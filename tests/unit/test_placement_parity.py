@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.model import BrokerMemory, Memory
+from rebalancer.conformance.active_brokers import only_active
+from strategies.model import NO_MEMORY, BrokerMemory, Memory
 from strategies.placement.avg import ParityAvgPlacement, key_of
 from strategies.placement.contract import UNKNOWN, Request, draw
 from strategies.placement.least_long_term_rate import LeastLongTermRateSettings, ParityLeastLongTermRate
-from strategies.placement.least_resource_usage import LeastResourceUsageSettings, ParityLeastResourceUsage
+from strategies.placement.least_resource_usage import LeastResourceUsageSettings, ParityLeastResourceUsage, smoothed
 from strategies.placement.least_resource_usage_extensible import ParityExtensibleLeastResourceUsage
-from strategies.placement.memory import smoothed
 from strategies.placement.round_robin import ParityRoundRobin
 from tests.unit.placement_builders import best, brokers, bundle_of, candidate, placed, request
 
@@ -68,7 +68,8 @@ class TestLeastResourceUsage:
 
     def test_brokers_that_are_gone_lose_their_history_and_nothing_else(self) -> None:
         memory = Memory({"a": BrokerMemory(placement_ewma=0.5), "b": BrokerMemory(ewma=0.1, placement_ewma=0.5)})
-        assert BY_USAGE.retain(memory, ["c"]).brokers == {"b": BrokerMemory(ewma=0.1)}
+        assert only_active(memory, ["c"], "placement_ewma").brokers == {"a": NO_MEMORY, "b": BrokerMemory(ewma=0.1)}
+        assert only_active(memory, None, "placement_ewma") == memory
 
     def test_a_candidate_that_nothing_is_known_of_ends_the_look_up(self) -> None:
         answer = BY_USAGE.place(Request("x", UNKNOWN, {"b1": None}, ""), Memory())

@@ -44,5 +44,5 @@ def test_messages_without_a_number_of_their_own_share_the_last_one_before(id_: M
 
 
 def test_a_ledger_without_room_is_refused() -> None:
-    with pytest.raises(SinkError, match=r"the ids of ledgers are below 2\^31 here"):
+    with pytest.raises(SinkError, match=r"ledger ids must be below 2\^31"):
         _ = MessageId(2**31, 0, 0).offset

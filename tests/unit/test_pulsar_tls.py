@@ -92,11 +92,11 @@ def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> No
 
 def test_who_was_signed_by_somebody_else_is_one_sentence(broker: str, tmp_path: Path) -> None:
     wrong = settings(broker, certificate(tmp_path, "theirs"))
-    with closing(PulsarAdmin(wrong)) as admin, pytest.raises(BrokerUnavailable, match="shows a certificate that is not trusted"):
+    with closing(PulsarAdmin(wrong)) as admin, pytest.raises(BrokerUnavailable, match="presents a TLS certificate that is not trusted"):
         admin.brokers()
     told = rebalancer("collect", "--once", *[word for name in ("cluster", "admin_urls", "tls_ca_file") for word in given(wrong, name)])
     assert told.code == 1
-    assert "name who signed it in pulsar.tls_ca_file" in told.words
+    assert "add the certificate of its authority to pulsar.tls_ca_file" in told.words
     assert "Traceback" not in told.words
 
 
@@ -109,7 +109,10 @@ def test_the_client_says_so_too(broker: str, ours: Path, tmp_path: Path) -> None
     wrong = replace(settings(broker, certificate(tmp_path, "theirs")), deadline_ms=3_000)
     with (
         closing(open_client(url, wrong)) as client,
-        pytest.raises(PublishTimeout, match=r"shows a certificate that is not trusted.*name who signed it in pulsar\.tls_ca_file"),
+        pytest.raises(
+            PublishTimeout,
+            match=r"presents a TLS certificate that is not trusted.*add the certificate of its authority to pulsar\.tls_ca_file",
+        ),
         pulsar_errors("the load topic", url, wrong),
     ):
         client.create_producer("persistent://t/ns/topic")
@@ -152,7 +155,7 @@ def test_a_certificate_for_another_name_is_no_matter_of_authorities(tmp_path: Pa
     with serving(elsewhere) as broker:
         said = rest_says(settings(broker, elsewhere)), client_says(f"pulsar+ssl://{broker}", settings(broker, elsewhere))
     for sentence in said:
-        assert "address the broker by a name that its certificate is for" in sentence
+        assert "use a host name that its certificate contains" in sentence
         assert "tls_ca_file" not in sentence
 
 
@@ -161,7 +164,7 @@ def test_a_broker_that_wants_a_certificate_of_ours_names_the_setting(ours: Path,
     with serving(ours, wanted=theirs) as broker:
         none = settings(broker, ours)
         for sentence in (rest_says(none), client_says(f"pulsar+ssl://{broker}", none)):
-            assert "asks for a certificate of ours" in sentence
+            assert "requires a client certificate" in sentence
             assert "pulsar.tls_cert_file" in sentence
         wrong = replace(none, tls_cert_file=str(ours), tls_key_file=str(ours.with_suffix(".key")))
         assert "does not accept our certificate" in rest_says(wrong)
@@ -180,4 +183,4 @@ def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_th
     environment = os.environ | {"SSL_CERT_FILE": str(ours)}
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
     assert "certificate" not in told
-    assert "Pulsar did not do it in time" in told
+    assert "timeout" in told

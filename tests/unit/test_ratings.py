@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rebalancer.cli.simulate.ratings import PUBLISHED, Rated, verdict
+from rebalancer.analysis.simulate.ratings import PUBLISHED, Rated
+from rebalancer.cli.simulate.rating_tables import verdict
 from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
 from rebalancer.simulation.scenarios.schema import Property
 from rebalancer.simulation.timeline import Move, MoveKind, Timeline

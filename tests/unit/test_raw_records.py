@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sinks.wire.codec import decode
-from sinks.wire.raw import Around, RawKind, SourceSettings, check_source, enveloped
+from sinks.wire.raw import RawKind, RecordMetadata, SourceSettings, check_source, enveloped
 from strategies.errors import SettingsError, WireError
 from strategies.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles
@@ -22,8 +22,8 @@ def bare(line: bytes) -> bytes:
 
 
 def read(value: bytes | None, key: str | None = None, source: SourceSettings = RAW, **headers: str) -> TelemetryRecord:
-    around = Around(None if key is None else key.encode(), {name: text.encode() for name, text in headers.items()}, 5)
-    return decode(enveloped(value, around, source), b"")
+    metadata = RecordMetadata(None if key is None else key.encode(), {name: text.encode() for name, text in headers.items()}, 5)
+    return decode(enveloped(value, metadata, source), b"")
 
 
 REPORT = bare(load_report("b:1"))

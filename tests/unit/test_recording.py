@@ -82,7 +82,7 @@ def test_a_recording_with_a_wrong_byte_is_damaged(tmp_path: Path, ending: str) -
 @pytest.mark.parametrize("ending", ENDINGS[1:])
 def test_text_that_is_called_an_archive_is_told_to_be_none(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"r{ending}").write_bytes(b'{"v":1}\n')
-    with pytest.raises(SinkError, match=r"is not compressed with .*; give it the ending of what it is"):
+    with pytest.raises(SinkError, match=r"is not compressed with .*; rename it to match its format"):
         list(open_recording(tmp_path / f"r{ending}"))
 
 

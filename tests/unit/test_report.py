@@ -15,7 +15,7 @@ from rebalancer.analysis.report.figures import comparison
 from rebalancer.analysis.report.page import render, write_page
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import counts, extremes, peaks
-from rebalancer.analysis.report.verdict import Verdict, judge
+from rebalancer.analysis.report.verdict import ReportVerdict, judge_runs
 from rebalancer.simulation.timeline import Kind, Membership, Move, Timeline
 
 A, B = "a:8080", "b:8080"
@@ -49,8 +49,8 @@ def a_run(
     )
 
 
-def verdict(*runs: Timeline) -> Verdict:
-    return judge([Summary(run) for run in runs])
+def verdict(*runs: Timeline) -> ReportVerdict:
+    return judge_runs([Summary(run) for run in runs])
 
 
 def page_data(page: str) -> Any:

@@ -1,20 +1,20 @@
-"""R15: when a modular broker writes its load report anew, with the printed answers."""
+"""R15: when a modular broker writes its load report again, with the printed answers."""
 
 from __future__ import annotations
 
 import pytest
 
-from rebalancer.simulation.report_trigger import ReportTrigger, Told
+from rebalancer.simulation.report_trigger import Reported, ReportTrigger
 from strategies.model import Traffic
 
 AT_ONCE = 0
 
 
-def told(rate: float = 0.0, *, mib: float = 0.0, bundles: int = 0, usage: float = 0.0) -> Told:
-    return Told(Traffic(msg_rate_in=rate, msg_throughput_out=mib * 1048576), bundles, usage)
+def told(rate: float = 0.0, *, mib: float = 0.0, bundles: int = 0, usage: float = 0.0) -> Reported:
+    return Reported(Traffic(msg_rate_in=rate, msg_throughput_out=mib * 1048576), bundles, usage)
 
 
-def writes(written: Told, now: Told, age_ms: int = AT_ONCE) -> bool:
+def writes(written: Reported, now: Reported, age_ms: int = AT_ONCE) -> bool:
     return ReportTrigger().writes(written, now, age_ms)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.sentences import explain
 from rebalancer.analysis.explain.subject import find
 from sinks.wire.codec import decode_command, encode_command
@@ -254,7 +254,7 @@ class TestExplained:
     """Splits, advice and brokers that are left out, as `rebalancer explain` tells them."""
 
     def explained(self, word: str, events: list[Event]) -> str:
-        history = History(tuple(event for event in events if isinstance(event, Round)), tuple(commands(events)))
+        history = DecisionHistory(tuple(event for event in events if isinstance(event, Round)), tuple(commands(events)))
         return "\n".join(explain(find(word, history), history, 3))
 
     def test_a_split_goes_nowhere(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.agreement import Agreement, compare
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
 from rebalancer.cli.tables.shadow import sentence
@@ -114,7 +114,7 @@ def wanted(name: str, seconds: float, source: str = A, destination: str | None =
 
 
 def agreement(theirs: list[Moved], ours: list[Command]) -> Agreement:
-    return compare(theirs, History((), tuple(ours)), 600_000, bundles={"c": 100})
+    return compare(theirs, DecisionHistory((), tuple(ours)), 600_000, bundles={"c": 100})
 
 
 def test_the_same_bundle_within_the_time_is_both_and_the_lag_is_told() -> None:
@@ -176,7 +176,7 @@ def test_where_nobody_reported_nobody_is_compared(tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_bytes(b"hello\n")
     answer = rebalancer("shadow", tmp_path / "notes.jsonl")
     assert answer.code == 1
-    assert "notes.jsonl holds no telemetry, so nobody's moves can be seen in it" in answer.err
+    assert "notes.jsonl contains no telemetry, so moves cannot be detected" in answer.err
 
 
 def test_without_a_recording_the_topics_of_the_settings_are_read(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.agreement import Agreement, compare
 from rebalancer.analysis.shadow.people import by_people, to_and_fro
 from rebalancer.analysis.shadow.traffic import TrafficWatch
-from rebalancer.analysis.shadow.window import Window, window
+from rebalancer.analysis.shadow.window import ComparedWindow, window
 from sinks.wire.codec import decode_round
 from strategies.errors import SettingsError
 from strategies.model import Command, Round
@@ -83,15 +83,15 @@ class TestToAndFro:
             for step in (has(A, number * 100, *mine), has(B, number * 100 + 1, *theirs), sweep(number * 100 + 2, A, B))
         ]
         log = recorded(tmp_path, back_and_forth)
-        assert f"{ONE} goes to and fro: 2 moves, {A} → {B} → {A}" in rebalancer("shadow", log).words
+        assert f"{ONE} moves back and forth: 2 moves, {A} → {B} → {A}" in rebalancer("shadow", log).words
         assert rebalancer("shadow", log, "--json").json["to_and_fro"] == [{"cluster": "c", "bundle": ONE, "path": [A, B, A]}]
         assert rebalancer("shadow", log, "--since", "99s", "--json").json["to_and_fro"] == []
 
 
 class TestWindow:
     def test_before_the_newest_record_and_in_utc(self) -> None:
-        assert window("2h", None, 10_000_000) == Window(10_000_000 - 7_200_000, None)
-        assert window("1970-01-01T00:01", "1970-01-01T01:02:00+01:00", 0) == Window(60_000, 120_000)
+        assert window("2h", None, 10_000_000) == ComparedWindow(10_000_000 - 7_200_000, None)
+        assert window("1970-01-01T00:01", "1970-01-01T01:02:00+01:00", 0) == ComparedWindow(60_000, 120_000)
         assert 5 in window(None, None, 0)
         assert 5 not in window("6s", "5s", 10_000)
 
@@ -107,14 +107,14 @@ class TestWindow:
 
     def test_moves_and_wishes_outside_are_left_out_but_pair_across_its_edge(self) -> None:
         moves, wishes = [moved(ONE, 100), moved(TWO, 5_000)], [wanted(ONE, 90), wanted(THREE, 9_000)]
-        inside = compare(moves, History((), tuple(wishes)), 600_000, window=Window(T0 + 95_000, T0 + 6_000_000))
+        inside = compare(moves, DecisionHistory((), tuple(wishes)), 600_000, window=ComparedWindow(T0 + 95_000, T0 + 6_000_000))
         assert [(pair.bundle, pair.verdict) for pair in inside.pairs] == [(ONE, "both"), (TWO, "only Pulsar")]
 
 
 class TestAgreement:
     def agreement(self, theirs: list[str], ours: list[str], bundles: int = 100, at: float = 0) -> Agreement:
         wishes: list[Command] = [wanted(name, at) for name in ours]
-        return compare([moved(name, 0) for name in theirs], History((), tuple(wishes)), 600_000, bundles={"c": bundles})
+        return compare([moved(name, 0) for name in theirs], DecisionHistory((), tuple(wishes)), 600_000, bundles={"c": bundles})
 
     def test_the_same_moves_are_one(self) -> None:
         assert self.agreement([ONE, TWO], [ONE, TWO]).agreement == pytest.approx(1)

@@ -49,8 +49,8 @@ def test_an_archive_of_another_python_or_of_other_versions_is_refused(tmp_path: 
     with pytest.raises(SettingsError) as refused:
         check_environment(archive(tmp_path, python="3.9", numpy="1.0"))
     assert refused.value.complaints == [
-        f"job.environment: {tmp_path}/environment.tar.gz holds Python 3.9, here {HERE}; numpy 1.0, here {metadata.version('numpy')}: "
-        f"make it anew with: rebalancer ship {tmp_path}/environment.tar.gz"
+        f"job.environment: {tmp_path}/environment.tar.gz contains Python 3.9, here {HERE}; numpy 1.0, here {metadata.version('numpy')}: "
+        f"make it again with: rebalancer ship {tmp_path}/environment.tar.gz"
     ]
 
 
@@ -58,17 +58,17 @@ def test_an_archive_of_another_python_or_of_other_versions_is_refused(tmp_path: 
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "environment.tar.gz"
     file.write_bytes(content)
-    with pytest.raises(SettingsError, match="is no archive of this program; make one with: rebalancer ship"):
+    with pytest.raises(SettingsError, match="is not an archive of this program; make one with: rebalancer ship"):
         check_environment(file)
 
 
 def test_an_archive_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="is no archive of this program"):
+    with pytest.raises(SettingsError, match="is not an archive of this program"):
         check_environment(archive_of(tmp_path, "readme.json", {}))
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"gone\.tar\.gz is not there; make it with: rebalancer ship"):
+    with pytest.raises(SettingsError, match=r"gone\.tar\.gz does not exist; make it with: rebalancer ship"):
         check_environment(tmp_path / "gone.tar.gz")
 
 

@@ -1,88 +1,114 @@
-"""A modelled cluster behaves like one: traffic costs CPU, bundles take their traffic along, the seed decides everything."""
+"""A cluster whose brokers and bundles are all named: traffic costs CPU, bundles take it along, the seed decides everything."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
-from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.model import BrokerModel, BundleModel, ClusterModel, Hardware, Noise
-from rebalancer.simulation.placement import least_long_term_rate
-from rebalancer.simulation.skewed import SKEW, skewed_cluster
-from rebalancer.simulation.telemetry import collection_pass, to_json
+from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.skewed import SKEW, skewed_cluster
+from rebalancer.simulation.leader import LongTermRates
+from rebalancer.simulation.noise import Wobble
+from rebalancer.simulation.scenarios.schema import Machine
+from rebalancer.simulation.telemetry_json import TelemetryWriter
+from strategies.model import Figures, LoadReport
 from strategies.usage import percent
+from tests.modelled import carry, steady_cluster
 
-#: 1 % of a core per message/s, bytes are free.
-PLAIN = Hardware(cpu_limit=100.0, cpu_idle=0.0, cpu_per_message=0.01, cpu_per_byte=0.0)
+#: One core, 1 % of it per message/s, bytes are free.
+PLAIN = Machine(cores=1, cpu_idle=0, cpu_per_kmsg=10)
+BIG, MID, TINY = "t/n/0x00000000_0x40000000", "t/n/0x40000000_0x80000000", "t/n/0x80000000_0xffffffff"
 
 
-def small_cluster(noise: Noise = Noise(0.0, 0.0)) -> SimulatedCluster:
-    brokers = (BrokerModel("a:1", PLAIN), BrokerModel("b:1", PLAIN))
-    bundles = tuple(BundleModel(name, rate) for name, rate in (("big", 2000.0), ("mid", 1000.0), ("tiny", 100.0)))
-    return SimulatedCluster(ClusterModel("c", brokers, bundles, noise=noise), {"big": "a:1", "mid": "a:1", "tiny": "b:1"})
+def small_cluster(chance: Wobble | None = None) -> PolledCluster:
+    rates, owners = {BIG: 2000.0, MID: 1000.0, TINY: 100.0}, {BIG: "a:1", MID: "a:1", TINY: "b:1"}
+    return steady_cluster("c", {"a:1": PLAIN, "b:1": PLAIN}, rates, owners, chance=chance or Wobble(traffic_part=0, cpu_part=0))
+
+
+def move(cluster: PolledCluster, bundle: str, destination: str) -> None:
+    world = cluster.world
+    world.move(world.names.index(bundle), world.fleet.names.index(destination), 0, 0)
+
+
+def figures(cluster: PolledCluster) -> Mapping[str, Figures]:
+    """Of the next pass, by broker."""
+    reports = [seen for seen in cluster.collect() if isinstance(seen, LoadReport)]
+    return {report.broker: report.figures for report in reports if report.figures is not None}
 
 
 def test_a_brokers_cpu_is_the_price_of_its_bundles() -> None:
-    cluster = small_cluster()
-    cluster.measure()
-    assert cluster.figures("a:1").cpu.usage == pytest.approx(60.0)  # 3000 in + 3000 out at 0.01
-    assert cluster.figures("b:1").cpu.usage == pytest.approx(2.0)
+    found = figures(small_cluster())
+    assert found["a:1"].cpu.usage == pytest.approx(60.0)  # 3000 in + 3000 out at 0.01
+    assert found["b:1"].cpu.usage == pytest.approx(2.0)
 
 
 def test_a_bundle_takes_its_traffic_along() -> None:
     cluster = small_cluster()
-    cluster.measure()
-    cluster.move("mid", "b:1")
-    assert cluster.owner("mid") == "b:1"
-    assert cluster.figures("a:1").cpu.usage == pytest.approx(40.0)
-    assert cluster.figures("b:1").cpu.usage == pytest.approx(22.0)
+    figures(cluster)
+    move(cluster, MID, "b:1")
+    found = figures(cluster)
+    assert found["a:1"].cpu.usage == pytest.approx(40.0)
+    assert found["b:1"].cpu.usage == pytest.approx(22.0)
 
 
 def test_no_machine_does_more_than_it_can() -> None:
     cluster = small_cluster()
-    cluster.carry("big", 9000.0)
-    cluster.measure()
-    figures = cluster.figures("a:1")
-    assert percent(figures.cpu) == 100.0
-    assert figures.traffic.msg_rate_in == pytest.approx(10_000.0)
+    carry(cluster, BIG, 9000.0)
+    found = figures(cluster)["a:1"]
+    assert percent(found.cpu) == 100.0
+    assert found.traffic.msg_rate_in == pytest.approx(10_000.0)
 
 
-def test_gains_and_losses_are_reported_once() -> None:
+def test_gains_and_losses_are_reported_once_and_a_bundle_is_listed_behind_those_that_were_there() -> None:
     cluster = small_cluster()
-    cluster.measure()
-    for broker in cluster.brokers:
-        cluster.report(broker, 1, 1)
-    cluster.move("mid", "b:1")
-    giver, taker = cluster.report("a:1", 2, 2), cluster.report("b:1", 2, 2)
-    assert (giver.gains, giver.losses) == ((), ("mid",))
-    assert (taker.gains, taker.losses) == (("mid",), ())
-    assert cluster.report("b:1", 3, 3).gains == ()
+    writer = TelemetryWriter(cluster)
+
+    def reports() -> dict[str, Any]:
+        told = [json.loads(writer.json(seen)) for seen in cluster.collect()]
+        return {one["broker"]: one["report"] for one in told if one["kind"] == "load-report"}
+
+    reports()
+    move(cluster, MID, "b:1")
+    now = reports()
+    assert (now["a:1"]["lastBundleGains"], now["a:1"]["lastBundleLosses"]) == ([], [MID])
+    assert (now["b:1"]["lastBundleGains"], now["b:1"]["lastBundleLosses"]) == ([MID], [])
+    assert now["b:1"]["bundles"] == [TINY, MID]
+    assert reports()["b:1"]["lastBundleGains"] == []
 
 
-def test_an_unload_without_destination_goes_to_the_lowest_long_term_rate_but_never_back() -> None:
+def test_an_unload_without_destination_goes_to_the_lowest_long_term_rate() -> None:
     cluster = small_cluster()
-    cluster.measure()
-    assert least_long_term_rate(cluster, "big") == "b:1"
-    cluster.move("big", "b:1")
-    cluster.move("mid", "b:1")
-    assert least_long_term_rate(cluster, "tiny") == "a:1"
+    rates = LongTermRates(cluster.world)
+
+    def goes_to(bundle: str) -> list[str | None]:
+        return rates.places([(bundle, "")], ["a:1", "b:1"])
+
+    cluster.collect()
+    rates.learn()
+    assert goes_to(BIG) == ["b:1"]
+    move(cluster, BIG, "b:1")
+    move(cluster, MID, "b:1")
+    assert goes_to(TINY) == ["a:1"]
+    assert rates.places([(BIG, "a:1")], []) == [None]
 
 
 def test_the_same_seed_reports_the_same_bytes_and_another_seed_does_not() -> None:
     def first_two_passes(seed: int) -> list[bytes]:
         cluster = skewed_cluster(seed=seed)
-        return [to_json(seen) for _ in range(2) for seen in collection_pass(cluster)]
+        writer = TelemetryWriter(cluster)
+        return [writer.json(seen) for _ in range(2) for seen in cluster.collect()]
 
     assert first_two_passes(7) == first_two_passes(7)
     assert first_two_passes(7) != first_two_passes(8)
 
 
 def test_figures_wander_from_period_to_period_around_the_truth() -> None:
-    cluster = small_cluster(Noise(traffic=0.1, cpu=0.0))
-    rates = []
-    for _ in range(200):
-        cluster.measure()
-        rates.append(cluster.figures("b:1").traffic.msg_rate_in)
+    cluster = small_cluster(Wobble(traffic_part=0.1, cpu_part=0.0))
+    rates = [figures(cluster)["b:1"].traffic.msg_rate_in for _ in range(200)]
     assert len(set(rates)) > 190
     assert 90.0 <= min(rates) < max(rates) <= 110.0
     assert np.mean(rates) == pytest.approx(100.0, abs=1.5)
@@ -90,8 +116,6 @@ def test_figures_wander_from_period_to_period_around_the_truth() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_the_skewed_cluster_starts_as_it_says(seed: int) -> None:
-    cluster = skewed_cluster(seed=seed)
-    cluster.measure()
-    usage = [percent(cluster.figures(name).cpu) / 100 for name in cluster.brokers]
-    assert usage == pytest.approx(SKEW, abs=0.02)
-    assert sum(cluster.figures(name).bundle_count for name in cluster.brokers) == 256
+    found = figures(skewed_cluster(seed=seed)).values()
+    assert [percent(one.cpu) / 100 for one in found] == pytest.approx(SKEW, abs=0.02)
+    assert sum(one.bundle_count for one in found) == 256

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
@@ -29,7 +30,7 @@ def _world(*traffic: Mapping[str, Any], seed: int = 1, dispatch: Mapping[str, An
         "brokers": [{"machine": "plain", "names": ["a"], "dispatch": dispatch or {}}],
         "traffic": [{"name": f"flow-{place}", "mib_in": 4, "even": True, **flow} for place, flow in enumerate(traffic or ({},))],
     }
-    return World(Scenario.model_validate(told | changes), seed)
+    return drawn_world(Scenario.model_validate(told | changes), seed)
 
 
 def _hour(world: World, minutes: int = 60) -> Floats:
@@ -149,7 +150,7 @@ def test_the_limit_is_that_of_the_broker_that_serves_the_bundle() -> None:
     world.measure(0)
     assert world.totals[3].tolist() == pytest.approx([MIB, 2 * MIB], rel=CLOSE)
     for row in world.rows_of(0).tolist():
-        world.possession.move(row, 1, down_s=30, up_s=30)
+        world.ownership.move(row, 1, down_s=30, up_s=30)
     world.measure(60)
     world.measure(120)
     assert world.totals[3][0] == 0

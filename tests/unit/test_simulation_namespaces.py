@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Who, Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.analysis.simulate.runs import make
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.run import run
 from rebalancer.simulation.scenarios.catalog import Named
 from rebalancer.simulation.scenarios.schema import Scenario
@@ -47,13 +48,13 @@ def _scenario(**changes: Any) -> Scenario:
 def _owners(world: World) -> Mapping[str, set[str]]:
     """Namespace → the brokers that serve it."""
     found: dict[str, set[str]] = {}
-    for name, owner in zip(world.names, world.possession.owner.tolist(), strict=True):
-        found.setdefault(namespace_of(name), set()).add(world.scenario.broker_names[owner])
+    for name, owner in zip(world.names, world.ownership.owner.tolist(), strict=True):
+        found.setdefault(namespace_of(name), set()).add(world.fleet.names[owner].removesuffix(":8080"))
     return found
 
 
 def test_bundles_are_shared_out_and_topics_fall_on_their_own() -> None:
-    world = World(_scenario(), 1)
+    world = drawn_world(_scenario(), 1)
     assert [namespace_of(name) for name in world.names] == ["shop/orders"] * 12 + ["shop/clicks"] * 4
     assert world.names[0].startswith("shop/orders/0x00000000_")
     assert world.names[12] == "shop/clicks/0x00000000_0x40000000"
@@ -67,12 +68,12 @@ def test_bundles_are_shared_out_and_topics_fall_on_their_own() -> None:
 
 def test_one_namespace_of_another_name_is_the_same_cluster() -> None:
     flow = {"name": "all", "mib_in": 8}
-    named = World(_scenario(namespaces=[{"name": "t/n"}], traffic=[flow]), 3)
-    plain = World(Scenario.model_validate(_scenario().model_dump(exclude={"namespaces"}) | {"traffic": [flow]}), 3)
+    named = drawn_world(_scenario(namespaces=[{"name": "t/n"}], traffic=[flow]), 3)
+    plain = drawn_world(Scenario.model_validate(_scenario().model_dump(exclude={"namespaces"}) | {"traffic": [flow]}), 3)
     for world in (named, plain):
         world.measure(60)
     assert named.sampled.tobytes() == plain.sampled.tobytes()
-    assert named.possession.owner.tolist() == plain.possession.owner.tolist()
+    assert named.ownership.owner.tolist() == plain.ownership.owner.tolist()
     assert [name.replace("t/n", "public/simulated") for name in named.names] == plain.names
 
 
@@ -88,15 +89,15 @@ def test_every_bundle_has_one_namespace(bundles: int) -> None:
     [{"deal": "random"}, {"deal": "even"}, {"deal": "traffic", "shares": [4, 3, 2, 1]}, {"deal": "usage", "shares": [40, 30, 20, 15]}],
 )
 def test_bundles_begin_where_isolation_allows(start: Mapping[str, Any]) -> None:
-    assert _owners(World(_scenario(start=start), 1))["shop/orders"] > {"a", "b"}
-    owners = _owners(World(_scenario(start=start, policies={"isolation": {"own": OWN}}), 1))
+    assert _owners(drawn_world(_scenario(start=start), 1))["shop/orders"] > {"a", "b"}
+    owners = _owners(drawn_world(_scenario(start=start, policies={"isolation": {"own": OWN}}), 1))
     assert owners["shop/orders"] == {"a", "b"}
     assert owners["shop/clicks"] == {"c", "d"}
 
 
 @pytest.mark.parametrize("who", WHO)
 def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_dies(who: str) -> None:
-    task = Wish("namespaces", 1, Who.read(who)).task()
+    task = RunRequest("namespaces", 1, StrategyChoice.read(who)).task()
     done = run(task)
     moves = [move for move in done.timeline.moves if move.happened]
     orders = [move for move in moves if namespace_of(move.bundle) == "shop/orders"]
@@ -107,7 +108,7 @@ def test_an_isolation_policy_binds_its_namespace_in_rounds_and_when_a_broker_die
 
 
 def test_orders_are_evened_out_between_their_own_brokers() -> None:
-    done = make(Wish("namespaces", 1, Who.read("avg/fixed")), keep=True)
+    done = make(RunRequest("namespaces", 1, StrategyChoice.read("avg/fixed")), keep=True)
     assert done.timeline is not None
     own = [done.timeline.brokers.index(f"own-{number}:8080") for number in (1, 2)]
     first, last = done.timeline.lasting[0, own], done.timeline.lasting[-1, own]
@@ -130,15 +131,15 @@ def test_a_group_is_kept_apart_by_whoever_places(who: str) -> None:
         happenings=[{"minute": 4, "kind": "kill", "brokers": ["a"]}],
         start={"deal": "traffic", "shares": [1, 1, 1, 9]},
     )
-    task = Wish("namespaces", 1, Who.read(who)).task()
+    task = RunRequest("namespaces", 1, StrategyChoice.read(who)).task()
     done = run(replace(task, named=Named("group", "", told)))
     assert [move.destination for move in done.timeline.moves if move.kind == "placed"] == ["d:8080"]
-    assert sorted(done.world.possession.owner[1:].tolist()) == [1, 2, 3]
+    assert sorted(done.world.ownership.owner[1:].tolist()) == [1, 2, 3]
 
 
 def test_the_limit_of_a_namespace_counts_for_its_topics_only() -> None:
     spaces = [{"name": "shop/orders", "share": 3}, {"name": "shop/clicks", "dispatch": {"topic": {"messages": 100}}}]
-    world = World(_scenario(namespaces=spaces), 1)
+    world = drawn_world(_scenario(namespaces=spaces), 1)
     world.measure(60)
     assert world.sampled[1, :12].sum() == pytest.approx(8 * 1024)
     assert world.sampled[1, 12:] == pytest.approx(np.full(4, 100), rel=0.002)
@@ -161,6 +162,6 @@ def test_a_namespace_that_cannot_be_is_refused(changes: Mapping[str, Any], says:
 
 
 def test_the_number_of_bundles_may_be_another_and_too_few_is_said() -> None:
-    assert make(Wish("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures is not None
+    assert make(RunRequest("namespaces", 1, changes={"bundles": 640, "minutes": 2})).figures is not None
     with pytest.raises(SettingsError, match="leave none for"):
-        Wish("namespaces", 1, changes={"bundles": 8}).task()
+        RunRequest("namespaces", 1, changes={"bundles": 8}).task()

@@ -9,24 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.simulation.cluster import BrokerReport
-from rebalancer.simulation.skewed import skewed_cluster
-from rebalancer.simulation.telemetry import Observation, collection_pass, outcome_reports, to_json, to_record
+from rebalancer.simulation.closed_loop import outcome_reports
+from rebalancer.simulation.clusters.skewed import skewed_cluster
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
 from sinks.wire.limits import WireLimits
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
-from strategies.model import LoadReport, Outcome, OutcomeReport, Sweep
+from strategies.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord
 
 REAL_REPORT = Path(__file__).parents[1] / "data" / "load-report-4.2.4.json"
 
 
-def passes(count: int = 1) -> list[Observation]:
+def passes(count: int = 1) -> list[TelemetryRecord]:
     cluster = skewed_cluster(bundles=32)
-    return [seen for _ in range(count) for seen in collection_pass(cluster)]
+    return [seen for _ in range(count) for seen in cluster.collect()]
 
 
-def over_the_wire(seen: Observation) -> Any:
+def to_json(seen: TelemetryRecord) -> bytes:
+    """The first record of its broker."""
+    return TelemetryWriter(skewed_cluster(bundles=32)).json(seen)
+
+
+def over_the_wire(seen: TelemetryRecord) -> Any:
     value = to_json(seen)
     return decode(value, pack_origin(Position("t", 0, 0), value, None), WireLimits())
 
@@ -55,7 +60,7 @@ def test_totals_agree_with_the_bundles_they_are_the_totals_of() -> None:
 
 def test_the_engine_sees_the_same_with_and_without_json() -> None:
     for seen in passes(2):
-        direct, wired = to_record(seen), over_the_wire(seen)
+        direct, wired = seen, over_the_wire(seen)
         if isinstance(direct, LoadReport):
             same_report(direct, wired)
         else:
@@ -72,9 +77,15 @@ def same_report(direct: LoadReport, wired: LoadReport) -> None:
 
 
 def test_a_digest_changes_when_a_sample_does() -> None:
-    first, second = (one for one in passes(2) if isinstance(one, BrokerReport) and one.broker == "broker-1:8080")
-    records = [to_record(one) for one in (first, first, second)]
-    assert [getattr(one, "digest", None) == getattr(records[0], "digest", None) for one in records] == [True, True, False]
+    first, second = (one for one in passes(2) if isinstance(one, LoadReport) and one.broker == "broker-1:8080")
+    assert first.digest != second.digest
+
+
+def test_a_digest_stays_while_a_sample_does() -> None:
+    (first, *_), (again, *_) = passes(), passes()
+    assert isinstance(first, LoadReport)
+    assert isinstance(again, LoadReport)
+    assert first.digest == again.digest
 
 
 def test_an_outcome_is_fed_back_as_it_is() -> None:
@@ -87,7 +98,7 @@ def test_an_outcome_is_fed_back_as_it_is() -> None:
 
 def test_a_silent_broker_is_named_as_missing() -> None:
     cluster = skewed_cluster(bundles=32)
-    *reports, sweep = collection_pass(cluster, silent=["broker-3:8080"])
+    *reports, sweep = cluster.collect(silent=["broker-3:8080"])
     assert isinstance(sweep, Sweep)
     assert len(reports) == 7
     assert "broker-3:8080" not in sweep.brokers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Who, Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice
 from rebalancer.analysis.simulate.runs import Made, make
 from rebalancer.simulation.scenarios import catalog
 from strategies.errors import SettingsError
@@ -39,7 +39,7 @@ auto_failover_policy = { policy_type = "min_available", parameters = { min_limit
 
 
 def made(path: Path, who: str = "avg/fixed") -> Made:
-    return make(Wish(str(path), 1, Who.read(who)), keep=True)
+    return make(RunRequest(str(path), 1, StrategyChoice.read(who)), keep=True)
 
 
 def destinations(done: Made) -> set[str | None]:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from rebalancer.analysis.simulate.run_requests import Who, Wish, wishes
+from rebalancer.analysis.simulate.run_requests import RunRequest, StrategyChoice, run_requests
 from rebalancer.analysis.simulate.runs import Made, make
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.timeline import Timeline
 
 
 def _run(scenario: str, seed: int = 1, who: str | None = None, **changes: Any) -> tuple[Made, Timeline]:
-    made = make(Wish(scenario, seed, None if who is None else Who.read(who), changes=changes), keep=True)
+    made = make(RunRequest(scenario, seed, None if who is None else StrategyChoice.read(who), changes=changes), keep=True)
     assert made.timeline is not None
     return made, made.timeline
 
@@ -75,8 +75,8 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
-    wish = wishes([name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))})[0]
-    made = make(wish)
+    request = run_requests([name], (), [1], changes={"minutes": max(12, min(30, catalog.load(name).scenario.minutes))})[0]
+    made = make(request)
     for one in catalog.load(name).scenario.published:
         assert hasattr(made.figures, one.figure), one.figure
     assert made.figures.share_with_reason == 1.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
 
@@ -21,7 +22,7 @@ def _world(seed: int = 1, **changes: Any) -> World:
         "brokers": [{"machine": "plain", "names": ["a", "b"]}],
         "traffic": [{"name": "all", "mib_in": 4, "even": True}],
     }
-    return World(Scenario.model_validate(told | changes), seed)
+    return drawn_world(Scenario.model_validate(told | changes), seed)
 
 
 def test_usage_is_what_traffic_costs_on_the_machine() -> None:
@@ -36,7 +37,7 @@ def test_a_moved_bundle_shows_in_part_at_first_and_whole_a_period_later() -> Non
     world = _world()
     world.lag_s = np.zeros(2)
     row = int(world.rows_of(0)[0])
-    world.possession.move(row, 1, down_s=70, up_s=90)
+    world.move(row, 1, down_s=70, up_s=90)
     world.measure(120)
     # The clients were away for 20 s, on the old broker for 10, on the new one for 30.
     assert world.cpu.tolist() == pytest.approx([15 + 5 * 10 / 60, 20 + 5 * 30 / 60])
@@ -50,7 +51,7 @@ def test_a_broker_that_measured_before_the_move_still_lists_the_bundle() -> None
     world = _world()
     world.lag_s = np.array([55.0, 55.0])
     row = int(world.rows_of(0)[0])
-    world.possession.move(row, 1, down_s=121, up_s=122)
+    world.move(row, 1, down_s=121, up_s=122)
     world.measure(175)
     assert world.listed[row] == 0
     world.measure(235)

@@ -12,7 +12,7 @@ from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.limits import SplitSettings, bandwidth_limit
 from strategies.splitting.when import Splits, bundles_per_namespace, modular_splits
-from strategies.splitting.when_extensible import OwnSplits, Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, OwnSplits, extensible_splits
 from strategies.splitting.where import Cuts, SplitFault
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import broker, stats
@@ -44,7 +44,7 @@ def look(
     cut: Cuts | SplitFault = (5,),
     elsewhere: Collection[str] = (),
 ) -> OwnSplits:
-    around = Surroundings("b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting)
+    around = BrokerContext("b1:1", lambda _: 4, lambda _: cut, lambda bundle: bundle not in elsewhere, splitting)
     return extensible_splits(stats(bundles), hits, around, settings, mode)
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from strategies.averages.broker_load import SmoothedLoad, SmoothingSettings
+from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
 from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
 from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when_extensible import Surroundings, extensible_splits
+from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import stats, topic_of
@@ -30,7 +30,7 @@ def numbers(cell: str) -> list[int]:
 
 @both
 def test_split_hits(mode: Mode) -> None:
-    around = Surroundings("b1:1", lambda _: 4, lambda _: (1,))
+    around = BrokerContext("b1:1", lambda _: 4, lambda _: (1,))
     hits: Mapping[str, int] = {}
     for _, topics, expected, answer in example("split_hits"):
         found = extensible_splits(stats({ns(0): (int(topics), 1, 1.0, 1.0)}), hits, around, SplitSettings(), mode)

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
-from strategies.dispatch_limits.limiters import LIMITERS
-from strategies.dispatch_limits.rates import DispatchRate, PublishRate
-from strategies.dispatch_limits.token_bucket import SECOND_NS
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS
+from rebalancer.simulation.dispatch_limits.rates import DispatchRate, PublishRate
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from tests.unit.strategies_page import PAGE, example
 
 

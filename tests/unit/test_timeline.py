@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.simulation.loop import EngineDecider, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import EngineSettings

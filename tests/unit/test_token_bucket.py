@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
+from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS, Bucket, BucketRate, charge, full, throttling_ns
 from strategies.errors import ContractError
 from strategies.settings import Mode
 from tests.unit.dispatcher import Dispatcher, dispatcher

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strategies.model import BrokerLoad, ClusterView, Memory, Shedding
+from strategies.model import BrokerLoad, ClusterView, Shedding
 from strategies.settings import Mode
 from strategies.shedding.registry import shedder
 from strategies.shedding.transfer.settings import TransferSettings
@@ -151,13 +151,6 @@ def test_in_parity_mode_everybody_rests_with_it() -> None:
     told = rounds(*(at(seconds, *X1) for seconds in (0, 60, 180)), mode="parity", settings=TransferSettings(hit_count=0))
     assert [bool(picked(round_)) for round_ in told] == [True, False, True]
     assert codes(told[1]) == {"c": "cooling-down"}
-
-
-def test_brokers_that_are_gone_are_forgotten_whole() -> None:
-    rule = shedder("transfer", TransferSettings(hit_count=0), WEIGHTS, "fixed")
-    after = rule.shed(view(*X1), Memory()).memory
-    assert after.brokers["b1:1"].gave_at_ms == 0
-    assert rule.retain(after, ["b2:1", "b3:1"]).brokers.keys() == {"b2:1", "b3:1"}
 
 
 def test_load_data_that_are_too_old_are_not_used() -> None:

@@ -7,9 +7,9 @@ from math import nan
 
 import pytest
 
-from strategies.shedding.transfer.fixed import judge
+from strategies.shedding.transfer.fixed import judge_repaired
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Stores, TopBundle, TransferSettings, Verdict, transferable
+from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict, transferable
 from tests.unit.shedding_builders import MIB, ns
 
 DEFAULT = TransferSettings()
@@ -24,17 +24,17 @@ def stores(*brokers: tuple[float, float, tuple[float, ...]], **more: object) -> 
         name = f"b{number}:1"
         entries[name] = BrokerEntry(usage / 100, mib * MIB, mib * MIB, NOW_MS - 1000)
         if loads:
-            top[name] = [TopBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)]
+            top[name] = [OfferedBundle(ns(k + index), load * MIB) for index, load in enumerate(loads)]
             k += len(loads)
     return replace(Stores(NOW_MS, entries, top, frozenset(entries)), **more)  # type: ignore[arg-type]
 
 
-def moved(verdict: Verdict) -> list[tuple[str, float, str | None]]:
+def moved(verdict: TransferVerdict) -> list[tuple[str, float, str | None]]:
     """From, MiB/s, to; in the order of decision."""
     return [(move.source[:2], move.throughput / MIB, move.destination and move.destination[:2]) for move in verdict.moves]
 
 
-def java(seen: Stores, settings: TransferSettings = DEFAULT) -> Verdict:
+def java(seen: Stores, settings: TransferSettings = DEFAULT) -> TransferVerdict:
     """Of four rounds the last; before it nothing may move unless the settings say at once."""
     hits = 0
     for _ in range(3 if settings.hit_count else 0):
@@ -130,10 +130,10 @@ def test_x15_two_pairs_from_both_ends() -> None:
 def test_x16_without_usage_java_moves_all_but_one_and_fixed_half_the_difference() -> None:
     seen = stores((0, 100, (20, 20, 60)), (0, 10, ()))
     assert moved(java(seen, AT_ONCE)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
-    assert moved(judge(seen, AT_ONCE, 0)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
+    assert moved(judge_repaired(seen, AT_ONCE, 0)) == [("b1", 20, "b2"), ("b1", 20, "b2")]
     small = stores((0, 100, (40, 30, 30)), (0, 10, ()))
     assert moved(java(small, AT_ONCE)) == [("b1", 40, "b2"), ("b1", 30, "b2")]
-    assert moved(judge(small, AT_ONCE, 0)) == [("b1", 40, "b2")]
+    assert moved(judge_repaired(small, AT_ONCE, 0)) == [("b1", 40, "b2")]
 
 
 def test_x17_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
@@ -141,29 +141,31 @@ def test_x17_what_a_swap_brings_back_counts_in_debug_mode_only() -> None:
     swapped = [("b2", 5, "b1"), ("b2", 15, "b1"), ("b1", 46, "b2")]
     assert moved(java(seen, AT_ONCE)) == swapped
     assert moved(java(seen, replace(AT_ONCE, debug=True))) == [*swapped, ("b1", 10, "b2")]
-    assert moved(judge(seen, AT_ONCE, 0)) == [*swapped, ("b1", 10, "b2")]
+    assert moved(judge_repaired(seen, AT_ONCE, 0)) == [*swapped, ("b1", 10, "b2")]
 
 
 def test_a_bundle_that_is_listed_twice_is_decided_once() -> None:
     seen = stores((95, 100, (5, 6, 89)), (20, 10, ()))
-    twice = replace(seen, top={"b1:1": [TopBundle(ns(0), 5.0 * MIB), TopBundle(ns(0), 6.0 * MIB), TopBundle(ns(1), 89.0 * MIB)]})
+    twice = replace(
+        seen, top={"b1:1": [OfferedBundle(ns(0), 5.0 * MIB), OfferedBundle(ns(0), 6.0 * MIB), OfferedBundle(ns(1), 89.0 * MIB)]}
+    )
     assert [move.bundle for move in java(twice, AT_ONCE).moves] == [ns(0)]
-    assert [move.bundle for move in judge(twice, AT_ONCE, 0).moves] == [ns(0)]
+    assert [move.bundle for move in judge_repaired(twice, AT_ONCE, 0).moves] == [ns(0)]
 
 
 def test_fixed_decides_like_java_where_nothing_is_wrong() -> None:
     for seen in (X1, UNEVEN["X2"][0], UNEVEN["X6"][0], UNEVEN["X7"][0], UNEVEN["X8"][0]):
-        assert moved(judge(seen, DEFAULT, 3)) == moved(judge_as_java(seen, DEFAULT, 3))
+        assert moved(judge_repaired(seen, DEFAULT, 3)) == moved(judge_as_java(seen, DEFAULT, 3))
 
 
 def test_of_equally_empty_brokers_the_first_by_name_takes() -> None:
-    assert moved(judge(UNEVEN["X18"][0], DEFAULT, 3)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
+    assert moved(judge_repaired(UNEVEN["X18"][0], DEFAULT, 3)) == [("b1", 1, "b3"), ("b1", 2, "b3")]
 
 
 def test_a_broker_that_gave_a_short_while_ago_does_not_stop_the_others() -> None:
     seen = stores((95, 100, (10, 20, 70)), (90, 90, (10, 10, 70)), (10, 10, ()), unloaded_at_ms={"b1:1": NOW_MS - 2000})
     assert java(seen, AT_ONCE).skipped == "CoolDown"
-    verdict = judge(seen, AT_ONCE, 0)
+    verdict = judge_repaired(seen, AT_ONCE, 0)
     assert moved(verdict) == [("b2", 10, "b3"), ("b2", 10, "b3")]
     assert verdict.left_out == {"b1:1": "CoolDown"}
 
@@ -172,27 +174,27 @@ def test_brokers_that_are_gone_or_outdated_take_nothing() -> None:
     seen = stores((95, 100, (10, 20, 70)), (20, 10, ()), (0, 0, ()))
     gone = replace(seen, available={"b1:1", "b2:1"})
     assert {move.destination for move in java(gone, AT_ONCE).moves} == {"b3:1"}
-    assert {move.destination for move in judge(gone, AT_ONCE, 0).moves} == {"b2:1"}
+    assert {move.destination for move in judge_repaired(gone, AT_ONCE, 0).moves} == {"b2:1"}
     old = replace(seen, brokers={**seen.brokers, "b3:1": replace(seen.brokers["b3:1"], updated_at_ms=0)})
     assert {move.destination for move in java(old, AT_ONCE).moves} == {"b3:1"}
-    assert judge(old, AT_ONCE, 0).left_out == {"b3:1": "OutDatedData"}
+    assert judge_repaired(old, AT_ONCE, 0).left_out == {"b3:1": "OutDatedData"}
 
 
 def test_swaps_are_checked_like_moves() -> None:
     seen = replace(UNEVEN["X6"][0], cooling={ns(2)})
     assert ("b2", 5, "b1") in moved(java(seen))
-    assert ("b2", 5, "b1") not in moved(judge(seen, DEFAULT, 3))
+    assert ("b2", 5, "b1") not in moved(judge_repaired(seen, DEFAULT, 3))
 
 
 def test_figures_that_are_no_numbers_are_left_out() -> None:
     seen = replace(HOT, brokers={**HOT.brokers, "b3:1": BrokerEntry(nan, 0.0, 0.0, NOW_MS)}, available={"b1:1", "b2:1", "b3:1"})
-    assert judge(seen, AT_ONCE, 0).left_out == {"b3:1": "NoLoadData"}
-    assert judge(seen, AT_ONCE, 0).moves == judge(HOT, AT_ONCE, 0).moves
+    assert judge_repaired(seen, AT_ONCE, 0).left_out == {"b3:1": "NoLoadData"}
+    assert judge_repaired(seen, AT_ONCE, 0).moves == judge_repaired(HOT, AT_ONCE, 0).moves
 
 
 def test_a_round_without_new_figures_is_no_hit() -> None:
-    assert judge(X1, DEFAULT, 2, fresh=False).hits == 2
-    assert judge(X1, DEFAULT, 2).hits == 3
+    assert judge_repaired(X1, DEFAULT, 2, fresh=False).hits == 2
+    assert judge_repaired(X1, DEFAULT, 2).hits == 3
 
 
 def test_excluded_namespaces_stay_since_4_0_and_idle_bundles_since_3_3() -> None:
@@ -220,4 +222,4 @@ def test_policies_say_where_a_bundle_may_go() -> None:
     assert [allowed(free, {"b1", "b2"}), allowed(free, {"b1", "b3"})] == [True, False]
     assert allowed(replace(free, transfer=False), {"b2"})
     assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(ns(1), "b1", "b1")
-    assert judge(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
+    assert judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"

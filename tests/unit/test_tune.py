@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from rebalancer.analysis.backtest.run import Answer, Job
-from rebalancer.analysis.tune.search import Found, search
-from rebalancer.analysis.tune.space import SPACE, size, trials
+from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
+from rebalancer.analysis.tune.search import SearchResult, search
+from rebalancer.analysis.tune.space import size, trials
 from rebalancer.cli.commands.tune import sentence
 from rebalancer.settings.load import load
 from rebalancer.simulation.timeline import Move, Timeline
@@ -22,17 +22,17 @@ T = TypeVar("T")
 Costs = Mapping[str, tuple[float, int, float, int]]
 
 
-def answered(spread: float, moves: int, rounds: int) -> Answer:
+def answered(spread: float, moves: int, rounds: int) -> BacktestResult:
     usage = np.full((rounds, 2), 0.5)
     usage[:, 0] += spread / 100
     moved = tuple(Move(0, 0, f"t/n/0x{number:08x}_0xffffffff", "a:1", "b:1", "transfer") for number in range(moves))
     reached = np.zeros(rounds, dtype=np.bool_)
     line = Timeline("", "re-assigned", "c", "", 60_000 * np.arange(rounds), ("a:1", "b:1"), usage, usage, usage, usage, reached, moved)
-    return Answer((line,), 0, 0, 0)
+    return BacktestResult((line,), 0, 0, 0)
 
 
-def found(costs: Costs, rounds: int = 1440) -> Found:
-    def run(jobs: Sequence[Job], keep: Callable[[Answer], T]) -> list[T]:
+def found(costs: Costs, rounds: int = 1440) -> SearchResult:
+    def run(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]:
         return [keep(answered(*costs[job.title][:2] if job.since_ms is None else costs[job.title][2:], rounds)) for job in jobs]
 
     settings = load()
@@ -65,14 +65,15 @@ def test_little_data_is_said_to_be_little() -> None:
 
 
 def test_a_seed_draws_the_same_sets_and_another_one_others() -> None:
-    assert trials("avg", 10, 1) == trials("avg", 10, 1) != trials("avg", 10, 2)
-    assert len(set(trials("avg", 10_000, 1))) == size("avg")
+    avg = SHEDDERS["avg"]
+    assert trials(avg, 10, 1) == trials(avg, 10, 1) != trials(avg, 10, 2)
+    assert len(set(trials(avg, 10_000, 1))) == size(avg)
 
 
 @pytest.mark.parametrize("strategy", sorted(SHEDDERS))
 def test_everything_that_may_be_tried_is_a_legal_setting(strategy: str) -> None:
     known = load(flags=[f"shedding.strategy={strategy}"])
-    for name, values in SPACE[strategy].items():
+    for name, values in SHEDDERS[strategy].tuning.items():
         assert known.value(f"shedding.{strategy}.{name}") in values
-    for changes in trials(strategy, 10, 1):
+    for changes in trials(SHEDDERS[strategy], 10, 1):
         load(flags=changes)

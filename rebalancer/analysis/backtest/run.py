@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from rebalancer.analysis.backtest.open_loop import OpenLoop, Quiet
+from rebalancer.analysis.backtest.columnar_fold import ColumnarFold, Quiet
 from rebalancer.analysis.backtest.reassigned import Reassigned
 from rebalancer.analysis.goal import Goal, goal_of
-from rebalancer.analysis.report.settings import told_settings
+from rebalancer.analysis.report.settings import shown_settings
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
@@ -41,7 +41,7 @@ CLOSED_NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BacktestJob:
     """What to run; small, so that it travels to another process. `until`/`since`: part of the recording by time, in ms."""
 
     recording: Path
@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BacktestResult:
     """One timeline per cluster, by name; how many records could not be used; how many rounds were passed over together."""
 
     timelines: tuple[Timeline, ...]
@@ -62,13 +62,13 @@ class Answer:
     passed_over: int
 
 
-def run(job: Job, *, leap: bool = True) -> Answer:
-    """Raises SinkError for a recording that cannot be read. `leap`: as in `OpenLoop`."""
+def run(job: BacktestJob, *, leap: bool = True) -> BacktestResult:
+    """Raises SinkError for a recording that cannot be read. `leap`: as in `ColumnarFold`."""
     (answer,) = run_together([job], leap=leap)
     return answer
 
 
-def run_together(jobs: Sequence[Job], *, leap: bool = True) -> Iterator[Answer]:
+def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[BacktestResult]:
     """All on one recording and one part of it, which is read once; each answer is made when it is asked for. As `run`."""
     first, share = jobs[0], len(jobs) > 1
     assert all((job.recording, job.since_ms, job.until_ms) == (first.recording, first.since_ms, first.until_ms) for job in jobs)
@@ -93,10 +93,10 @@ def _few_collections() -> Iterator[None]:
 
 
 class _Run:
-    def __init__(self, job: Job, leap: bool) -> None:
+    def __init__(self, job: BacktestJob, leap: bool) -> None:
         self._job, self._engine = job, job.settings.engine
         self._goal: Goal = goal_of(self._engine)
-        self._loop = OpenLoop(self._engine, leap=leap)
+        self._loop = ColumnarFold(self._engine, leap=leap)
         self._tracers: dict[str, Tracer] = {}
         # Cluster → bundle → broker.
         self._owners: dict[str, dict[str, str]] = {}
@@ -114,9 +114,9 @@ class _Run:
         if self._owners or not keep:
             self._loop.absorb()
 
-    def answer(self) -> Answer:
+    def answer(self) -> BacktestResult:
         lines = tuple(tracer.timeline() for _, tracer in sorted(self._tracers.items()))
-        return Answer(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
+        return BacktestResult(lines, self._counts["rejected"] + self._loop.rejected, self._counts["records"], self._counts["passed"])
 
     def _closed(self, block: Block) -> None:
         """Until a round moves something; then the rest of the block with the bundles where they are now."""
@@ -145,7 +145,7 @@ class _Run:
             self._tracer(happened.cluster).block(*_quiet_rows(happened, self._goal))
             return False
         self._counts["rejected"] += sum(isinstance(event, Rejection) for event in happened)
-        commands = [event for event in happened if isinstance(event, Command) and event.action in ("unload", "transfer")]
+        commands = [event for event in happened if isinstance(event, Command) and event.is_move]
         for event in happened:
             if isinstance(event, Round):
                 own = [command for command in commands if command.round == event.round and command.cluster == event.cluster]
@@ -184,7 +184,7 @@ class _Run:
                 placement=placement_of(self._engine)[0],
                 goal=self._goal.text,
                 interval_ms=self._engine.round.interval_ms,
-                settings=told_settings(self._job.settings),
+                settings=shown_settings(self._job.settings),
                 notes=CLOSED_NOTES if closed else OPEN_NOTES,
             )
         return self._tracers[cluster]

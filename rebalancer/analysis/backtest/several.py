@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from rebalancer.analysis.backtest.run import Answer, Job, run_together
+from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, run_together
 from rebalancer.analysis.processes import run_each
 
 T = TypeVar("T")
@@ -16,7 +16,9 @@ T = TypeVar("T")
 _TOGETHER = 3
 
 
-def run_all(jobs: Sequence[Job], say: Callable[[str], None], keep: Callable[[Answer], T], workers: int | None = None) -> list[T]:
+def run_all(
+    jobs: Sequence[BacktestJob], say: Callable[[str], None], keep: Callable[[BacktestResult], T], workers: int | None = None
+) -> list[T]:
     """What `keep` makes of each answer, in the process that has it. All jobs are of one recording and one part of it.
 
     As many processes at a time as there are cores. Raises what `run` raises.
@@ -40,10 +42,10 @@ def _groups(jobs: int, processes: int) -> Iterator[range]:
     return (range(first, jobs, groups) for first in range(groups))
 
 
-def _together(jobs: Sequence[Job], keep: Callable[[Answer], T]) -> list[tuple[str, T]]:
+def _together(jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[tuple[str, T]]:
     return [(_said(job, answer), keep(answer)) for job, answer in zip(jobs, run_together(jobs), strict=True)]
 
 
-def _said(job: Job, answer: Answer) -> str:
+def _said(job: BacktestJob, answer: BacktestResult) -> str:
     rounds = sum(line.rounds for line in answer.timelines)
     return f"{job.title}: {rounds} rounds of {answer.records} records"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from strategies.model import Command, Outcome
 
 #: A real verdict tells more than a refusal to repeat it, and a dry run tells least.
@@ -17,7 +17,7 @@ def telling(given: Sequence[Outcome]) -> Outcome | None:
     return max(enumerate(given), key=lambda one: (_TELLING.get(one[1].status, 1), one[0]))[1] if given else None
 
 
-def verdict_words(command: Command, history: History) -> str:
+def verdict_words(command: Command, history: DecisionHistory) -> str:
     """`: refused (paused: …)`, to be added to a line about the command; empty where outcomes are not at hand."""
     if not history.has_outcomes:
         return ""
@@ -25,7 +25,7 @@ def verdict_words(command: Command, history: History) -> str:
     return f": {why_missing(command, history)}" if found is None else f": {in_short(found)}"
 
 
-def verdict_counts(commands: Sequence[Command], history: History) -> str:
+def verdict_counts(commands: Sequence[Command], history: DecisionHistory) -> str:
     """` [2 applied, 1 refused: paused]`, of commands that one line shows together; empty where outcomes are not at hand."""
     if not history.has_outcomes or not commands:
         return ""
@@ -59,7 +59,7 @@ def _why(outcome: Outcome) -> str:
     return f" ({outcome.reason})" if outcome.reason else ""
 
 
-def why_missing(command: Command, history: History) -> str:
+def why_missing(command: Command, history: DecisionHistory) -> str:
     """Of a command without any outcome."""
     if not history.has_outcomes:
         return "not known, no outcomes are at hand; --outcomes names their topic"

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class History:
+class DecisionHistory:
     """What was decided, in the order of publication."""
 
     rounds: tuple[Round, ...]
@@ -34,22 +34,22 @@ class History:
     #: Whether outcomes could be read at all: a replay's folder holds none.
     has_outcomes: bool = False
 
-    def of(self, cluster: str) -> History:
+    def of(self, cluster: str) -> DecisionHistory:
         """The part of one cluster."""
         return self._part(lambda one: one.cluster == cluster)
 
-    def of_epoch(self, epoch: int) -> History:
+    def of_epoch(self, epoch: int) -> DecisionHistory:
         """The part of one epoch of every cluster."""
         return self._part(lambda one: one.epoch == epoch)
 
-    def generations(self) -> list[History]:
+    def generations(self) -> list[DecisionHistory]:
         """The newest epoch of every cluster, then the one before, and so on."""
         found = [(cluster, self.of(cluster).epochs[::-1]) for cluster in self.clusters]
         count = max((len(epochs) for _, epochs in found), default=0)
         by_age = [{cluster: epochs[age] for cluster, epochs in found if age < len(epochs)} for age in range(count)]
         return [self._of_epochs(epochs) for epochs in by_age]
 
-    def of_newest_rounds(self) -> History:
+    def of_newest_rounds(self) -> DecisionHistory:
         """The newest epoch of every cluster that has rounds: commands of a newer one may be there before its first round."""
         return self._of_epochs({one.cluster: one.epoch for one in self.newest_rounds()})
 
@@ -63,11 +63,11 @@ class History:
         """Ascending."""
         return sorted({one.epoch for one in self.rounds} | {one.epoch for one in self.commands})
 
-    def _of_epochs(self, epochs: Mapping[str, int]) -> History:
+    def _of_epochs(self, epochs: Mapping[str, int]) -> DecisionHistory:
         """One epoch of each cluster."""
         return self._part(lambda one: epochs.get(one.cluster) == one.epoch)
 
-    def _part(self, belongs: Callable[[Round | Command], bool]) -> History:
+    def _part(self, belongs: Callable[[Round | Command], bool]) -> DecisionHistory:
         rounds = tuple(one for one in self.rounds if belongs(one))
         return replace(self, rounds=rounds, commands=tuple(one for one in self.commands if belongs(one)))
 
@@ -105,18 +105,18 @@ class History:
         return {command.id: command for command in self.commands}
 
 
-def read_history(rounds: str, commands: str, access: TopicAccess = NO_SECURITY) -> History:
+def read_history(rounds: str, commands: str, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
     """Reads both sources: a topic URI, a JSON Lines file, or a folder that holds either. Raises SettingsError, SinkError.
 
-    Records that are no rounds or commands are skipped, see `History.skipped`.
+    Records that are no rounds or commands are skipped, see `DecisionHistory.skipped`.
     """
     not_rounds, not_commands = Skipped(_located("rounds", rounds), "round"), Skipped(_located("commands", commands), "command")
     by_number = {(one.cluster, one.epoch, one.round): one for one in _decoded(decode_round, access, not_rounds)}
     by_id = {one.id: one for one in _decoded(decode_command, access, not_commands)}
-    return History(tuple(by_number.values()), tuple(by_id.values()), skipped=(*not_rounds.lines(), *not_commands.lines()))
+    return DecisionHistory(tuple(by_number.values()), tuple(by_id.values()), skipped=(*not_rounds.lines(), *not_commands.lines()))
 
 
-def with_outcomes(history: History, source: str, access: TopicAccess = NO_SECURITY) -> History:
+def with_outcomes(history: DecisionHistory, source: str, access: TopicAccess = NO_SECURITY) -> DecisionHistory:
     """The same with what became of the commands, from a source like the others; of equal outcomes the first counts."""
     no_outcomes = Skipped(_located("outcomes", source), "outcome")
     found = dict.fromkeys(_decoded(decode_outcome, access, no_outcomes))

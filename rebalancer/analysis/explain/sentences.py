@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rebalancer.analysis.explain.answers import in_short, verdict_counts, verdict_words, why_missing
-from rebalancer.analysis.explain.history import History
-from rebalancer.analysis.explain.subject import Subject
+from rebalancer.analysis.explain.history import DecisionHistory
+from rebalancer.analysis.explain.subject import ExplainedSubject
 from strategies.describe import describe_skip
 from strategies.model import Command, Evidence, Round, Skip
 
@@ -20,7 +20,7 @@ _CLOSED_BY = {
 }
 
 
-def explain(subject: Subject, history: History, last: int) -> list[str]:
+def explain(subject: ExplainedSubject, history: DecisionHistory, last: int) -> list[str]:
     """Lines about the subject; of brokers and bundles only the newest `last` rounds that have something to say."""
     match subject.kind:
         case "command":
@@ -37,7 +37,7 @@ def explain(subject: Subject, history: History, last: int) -> list[str]:
             return [f"{subject.kind} {subject.name}", *_by_round(about, last)]
 
 
-def command_lines(command: Command, history: History) -> list[str]:
+def command_lines(command: Command, history: DecisionHistory) -> list[str]:
     """What it does, who decided it when, why, what should come of it, and what came of it."""
     done = history.round_of(command)
     return [
@@ -53,7 +53,7 @@ def command_lines(command: Command, history: History) -> list[str]:
     ]
 
 
-def round_lines(done: Round, history: History) -> list[str]:
+def round_lines(done: Round, history: DecisionHistory) -> list[str]:
     """What the round saw, what it commanded, what became of that, what it left alone and why."""
     commands = history.commands_of(done)
     return [
@@ -73,7 +73,7 @@ def round_lines(done: Round, history: History) -> list[str]:
     ]
 
 
-def broker_lines(broker: str, done: Round, history: History) -> list[str]:
+def broker_lines(broker: str, done: Round, history: DecisionHistory) -> list[str]:
     """What one round decided about a broker and its bundles; empty if the round did not know it."""
     commands = history.commands_of(done)
     if broker in done.stale:
@@ -95,7 +95,7 @@ def broker_lines(broker: str, done: Round, history: History) -> list[str]:
     return [f"usage {_usage(broker, done)}", *decided]
 
 
-def bundle_lines(bundle: str, done: Round, history: History) -> list[str]:
+def bundle_lines(bundle: str, done: Round, history: DecisionHistory) -> list[str]:
     """What one round decided about a bundle; empty if it does not mention it."""
     commands = [one for one in history.commands_of(done) if one.bundle == bundle]
     moved = [line for one in commands for line in _bundle_command_lines(one, history)]
@@ -107,12 +107,12 @@ def bundle_lines(bundle: str, done: Round, history: History) -> list[str]:
     return [*moved, *left]
 
 
-def _bundle_command_lines(command: Command, history: History) -> list[str]:
+def _bundle_command_lines(command: Command, history: DecisionHistory) -> list[str]:
     outcomes = outcome_lines(command, history) if history.has_outcomes else []
     return [f"command {command.id}: {_instruction(command)}, because {command.text}", *(f"  {line}" for line in outcomes)]
 
 
-def _resting_since(bundle: str, skip: Skip, done: Round, history: History) -> str:
+def _resting_since(bundle: str, skip: Skip, done: Round, history: DecisionHistory) -> str:
     """Which command a bundle in cool-down rests for, and whether that was carried out at all."""
     if skip.code != "cooling-down" or not history.has_outcomes:
         return ""
@@ -122,7 +122,7 @@ def _resting_since(bundle: str, skip: Skip, done: Round, history: History) -> st
     return f", since command {earlier[-1].id} of round {earlier[-1].round}{verdict_words(earlier[-1], history)}"
 
 
-def outcome_lines(command: Command, history: History) -> list[str]:
+def outcome_lines(command: Command, history: DecisionHistory) -> list[str]:
     """Every outcome of a command, oldest first, or why there is none."""
     given = history.outcomes_of(command)
     return [f"outcome: {when(one.ts)}: {in_short(one)}" for one in given] or [f"outcome: {why_missing(command, history)}"]
@@ -156,7 +156,7 @@ def _by_round(about: Sequence[tuple[Round, list[str]]], last: int) -> Iterator[s
 
 
 def _moves(commands: Sequence[Command]) -> list[Command]:
-    return [one for one in commands if one.action in ("unload", "transfer")]
+    return [one for one in commands if one.is_move]
 
 
 def _by_pair(commands: Sequence[Command], source: str | None = None, destination: str | None = None) -> list[list[Command]]:
@@ -168,7 +168,7 @@ def _by_pair(commands: Sequence[Command], source: str | None = None, destination
     return list(pairs.values())
 
 
-def _pair_lines(group: Sequence[Command], history: History) -> Iterator[str]:
+def _pair_lines(group: Sequence[Command], history: DecisionHistory) -> Iterator[str]:
     first = group[0]
     gives = f"{first.source} gives {_count(len(group), 'bundle')} to {_destination(first)}, because {first.text}"
     yield f"  {gives}{verdict_counts(group, history)}"
@@ -224,7 +224,7 @@ def _figure(value: object) -> str:
 
 def _expected(command: Command) -> list[str]:
     """Nothing of a split, which moves no load, and of advice, which nobody carries out."""
-    if command.action not in ("unload", "transfer"):
+    if not command.is_move:
         return []
     expected = command.expected
     sides = [(command.source, expected.source_before, expected.source_after)]

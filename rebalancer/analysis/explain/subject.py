@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from strategies.bundles.ranges import parse_bundle, topic_hash
 from strategies.errors import RebalancerError
 from strategies.filters.contract import namespace_of
@@ -31,7 +31,7 @@ class UnknownSubject(RebalancerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainedSubject:
     """`name` as the records have it. `note`: how the word on the command line led to it, where that is not plain."""
 
     kind: Kind
@@ -46,13 +46,13 @@ class Located:
     `elsewhere`: older epochs that know it too. `owner`: the broker of a bundle that no round mentions.
     """
 
-    subject: Subject
-    history: History
+    subject: ExplainedSubject
+    history: DecisionHistory
     elsewhere: tuple[int, ...] = ()
     owner: str | None = None
 
 
-def locate(word: str, history: History, epoch: int | None = None, owners: Callable[[], Owners] = dict) -> Located:
+def locate(word: str, history: DecisionHistory, epoch: int | None = None, owners: Callable[[], Owners] = dict) -> Located:
     """The newest epoch that knows the word, or the one that is named. Raises UnknownSubject.
 
     `owners`: bundle → broker, also of bundles that no round mentions; asked for only if no record mentions the word.
@@ -70,12 +70,12 @@ def locate(word: str, history: History, epoch: int | None = None, owners: Callab
     raise UnknownSubject(_not_found(word, history, epoch))
 
 
-def _elsewhere(subject: Subject, older: Sequence[History]) -> tuple[int, ...]:
+def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionHistory]) -> tuple[int, ...]:
     """Epochs, the newest first."""
     return tuple(sorted({epoch for part in older if _knows(subject, part) for epoch in part.epochs}, reverse=True))
 
 
-def _knows(subject: Subject, history: History) -> bool:
+def _knows(subject: ExplainedSubject, history: DecisionHistory) -> bool:
     match subject.kind:
         case "round":
             return _is_round(subject.name, history)
@@ -87,39 +87,39 @@ def _knows(subject: Subject, history: History) -> bool:
             return False
 
 
-def _is_round(word: str, history: History) -> bool:
+def _is_round(word: str, history: DecisionHistory) -> bool:
     return word.isdecimal() and len(word) <= _LONGEST_NUMBER and any(one.round == int(word) for one in history.rounds)
 
 
-def find(word: str, history: History) -> Subject:
+def find(word: str, history: DecisionHistory) -> ExplainedSubject:
     """Raises UnknownSubject. The beginning of a command's id is enough when only one begins so."""
     return locate(word, history).subject
 
 
-def meaning(word: str, history: History) -> Subject | None:
+def meaning(word: str, history: DecisionHistory) -> ExplainedSubject | None:
     """None for what no record mentions. Raises UnknownSubject for what may mean several things, with all of them."""
     if word == LATEST and history.rounds:
-        return Subject("latest", LATEST)
+        return ExplainedSubject("latest", LATEST)
     if _is_round(word, history):
-        return Subject("round", str(int(word)))
+        return ExplainedSubject("round", str(int(word)))
     return _command(word, history) or _broker(word, _brokers(history)) or _bundle(word, _bundles(history))
 
 
-def _command(word: str, history: History) -> Subject | None:
+def _command(word: str, history: DecisionHistory) -> ExplainedSubject | None:
     ids = [command.id for command in history.commands if command.id.startswith(word)] if len(word) >= _ID_BEGINS else []
-    return Subject("command", word) if word in ids else _only("command", word, ids)
+    return ExplainedSubject("command", word) if word in ids else _only("command", word, ids)
 
 
-def _broker(word: str, known: Iterable[str]) -> Subject | None:
+def _broker(word: str, known: Iterable[str]) -> ExplainedSubject | None:
     name = re.sub(r"^[a-z+]+://", "", word).rstrip("/")
     if name in known:
-        return Subject("broker", name)
+        return ExplainedSubject("broker", name)
     return _only("broker", word, [one for one in known if name.lower() in (one.lower(), one.rpartition(":")[0].lower())])
 
 
-def _bundle(word: str, known: Iterable[str]) -> Subject | None:
+def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
     if word in known:
-        return Subject("bundle", word)
+        return ExplainedSubject("bundle", word)
     if _RANGE.fullmatch(word):
         wanted = parse_bundle(f"-/{word}")
         return _only("bundle", word, [one for one in known if wanted and (parsed := parse_bundle(one)) and parsed[1] == wanted[1]])
@@ -130,7 +130,7 @@ def _bundle(word: str, known: Iterable[str]) -> Subject | None:
     return _of_topic(word, known)
 
 
-def _of_topic(word: str, known: Iterable[str]) -> Subject | None:
+def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
     """The narrowest bundle with the topic's hash: one that was split since holds it as well."""
     matched = _TOPIC.fullmatch(word)
     if matched is None:
@@ -142,20 +142,20 @@ def _of_topic(word: str, known: Iterable[str]) -> Subject | None:
         return None
     name, _ = min(parsed, key=lambda one: one[1][1].upper - one[1][1].lower)
     whole = "" if "-partition-" in topic else f"; if it is partitioned, name a partition: {topic}-partition-0"
-    return Subject("bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}")
+    return ExplainedSubject("bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}")
 
 
-def _only(kind: Kind, word: str, candidates: list[str]) -> Subject | None:
+def _only(kind: Kind, word: str, candidates: list[str]) -> ExplainedSubject | None:
     """The only one, none, or an error with all of them."""
     if len(candidates) > 1:
         named = ", ".join(candidates[:_MOST_NAMED]) + (
             f" and {len(candidates) - _MOST_NAMED} more" if len(candidates) > _MOST_NAMED else ""
         )
         raise UnknownSubject(f"{word} may be any of {len(candidates)} {kind}s: {named}; name one of them.")
-    return Subject(kind, candidates[0]) if candidates else None
+    return ExplainedSubject(kind, candidates[0]) if candidates else None
 
 
-def _not_found(word: str, history: History, epoch: int | None) -> str:
+def _not_found(word: str, history: DecisionHistory, epoch: int | None) -> str:
     """One sentence: what was searched, what the word may be, what to do next."""
     searched = history if epoch is None else history.of_epoch(epoch)
     if not history.rounds and not history.commands:
@@ -171,7 +171,7 @@ def _not_found(word: str, history: History, epoch: int | None) -> str:
     return f"{word}: {_searched(searched)} do not mention it{hint}; name {FORMS}{unnamed}."
 
 
-def _searched(history: History) -> str:
+def _searched(history: DecisionHistory) -> str:
     numbers = [one.round for one in history.rounds]
     rounds = f"{len(numbers)} rounds ({min(numbers)} to {max(numbers)})" if numbers else "0 rounds"
     return f"{rounds} and {len(history.commands)} commands of epoch {_listed(history.epochs)}"
@@ -181,13 +181,13 @@ def _listed(epochs: Sequence[int]) -> str:
     return ", ".join(str(epoch) for epoch in epochs)
 
 
-def _brokers(history: History) -> dict[str, None]:
+def _brokers(history: DecisionHistory) -> dict[str, None]:
     """Those that a round saw, those that it left out, and those of commands."""
     left_out = (name for one in history.rounds for skip in one.skips if skip.subject == "broker" for name in skip.names)
     moved = (name for one in history.commands for name in (one.source, one.destination) if name is not None)
     return dict.fromkeys([*(broker for one in history.rounds for broker in (*one.brokers, *one.stale)), *left_out, *moved])
 
 
-def _bundles(history: History) -> dict[str, None]:
+def _bundles(history: DecisionHistory) -> dict[str, None]:
     skipped = (name for one in history.rounds for skip in one.skips if skip.subject == "bundle" for name in skip.names)
     return dict.fromkeys([*(command.bundle for command in history.commands), *skipped])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay.decisions import Decisions
-from rebalancer.analysis.report.settings import told_settings
+from rebalancer.analysis.report.settings import shown_settings
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Tracer
@@ -45,6 +45,6 @@ def _tracer(cluster: str, settings: Settings, goal: str) -> Tracer:
         placement=placement_of(engine)[0],
         goal=goal,
         interval_ms=engine.round.interval_ms,
-        settings=told_settings(settings),
+        settings=shown_settings(settings),
         notes=(OPEN_LOOP,),
     )

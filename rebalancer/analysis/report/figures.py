@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rebalancer.analysis.report.figure_texts import data_rate, figure, number, share
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import bin_edges, counts, extremes, peaks
-from rebalancer.analysis.report.wording import data_rate, figure, number, share
 from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats, Ints
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rebalancer.analysis.report.figures import comparison, run_figures
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.target import NO_PLOTLY
-from rebalancer.analysis.report.verdict import Step, Verdict, judge
+from rebalancer.analysis.report.verdict import NextStep, ReportVerdict, judge_runs
 from rebalancer.simulation.timeline import Timeline
 from strategies.errors import SettingsError
 
@@ -22,7 +22,7 @@ _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class PageTable:
     """A table of the caller's. `best`: rows to mark, for every column; `names`: so many columns at the left are text."""
 
     title: str
@@ -38,7 +38,7 @@ class Several:
     """Runs of more than one scenario: `scenes` has the scenario of each; `sheets` stand where runs of one would be compared."""
 
     scenes: Sequence[str]
-    sheets: Sequence[Sheet]
+    sheets: Sequence[PageTable]
 
 
 def write_page(path: Path, page: str) -> None:
@@ -57,8 +57,8 @@ def render(
     *,
     title: str,
     made_by: str,
-    steps: Sequence[Step] = (),
-    verdict: Verdict | None = None,
+    steps: Sequence[NextStep] = (),
+    verdict: ReportVerdict | None = None,
     several: Several | None = None,
 ) -> str:
     """The page about one run, or about several side by side, as text; the same runs give the same bytes.
@@ -67,7 +67,7 @@ def render(
     of the one that follows from the runs. Raises SettingsError where plotly is missing.
     """
     summaries = [Summary(run) for run in runs]
-    verdict = verdict or judge(summaries, steps)
+    verdict = verdict or judge_runs(summaries, steps)
     scenes = [""] * len(runs) if several is None else several.scenes
     data = {
         "title": title,

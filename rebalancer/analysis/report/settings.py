@@ -12,11 +12,11 @@ from strategies.model import Scalar
 _ELSEWHERE = ("job", "topics", "wire", "kafka", "pulsar", "collector", "executor", "signing")
 
 
-def told_settings(settings: Settings) -> Mapping[str, Scalar]:
+def shown_settings(settings: Settings) -> Mapping[str, Scalar]:
     """Dotted path → value: those that differ from the defaults first, and of strategies and placements only those that ran."""
     ran = (f"shedding.{settings.engine.strategy}", f"placement.{placement_of(settings.engine)[0]}")
-    told = [one for one in settings.entries if _matters(one.leaf.path, ran)]
-    ordered = sorted(told, key=lambda one: one.kind == "default")
+    shown = [one for one in settings.entries if _matters(one.leaf.path, ran)]
+    ordered = sorted(shown, key=lambda one: one.kind == "default")
     return {one.leaf.path: one.value if isinstance(one.value, bool | int | float | str) else str(one.value) for one in ordered}
 
 

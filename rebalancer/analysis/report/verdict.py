@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
+from rebalancer.analysis.report.figure_texts import data_rate, duration, figure, number, points, share
 from rebalancer.analysis.report.summary import Summary
-from rebalancer.analysis.report.wording import data_rate, duration, figure, number, points, share
 
 #: `open`: recorded reports, which no move could have changed; `told`: a comparison that leaves the choice to the reader;
 #: `unsure`: too little data for either.
@@ -24,7 +24,7 @@ _RESTLESS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """One thing to do next; `command` is what to type, empty where there is nothing to type."""
 
     text: str
@@ -32,27 +32,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReportVerdict:
     """`headline`: what happened; `detail`: why it is good or not; `next`: what to do."""
 
     level: Level
     headline: str
     detail: str
-    next: tuple[Step, ...]
+    next: tuple[NextStep, ...]
 
 
-_LONGER = Step("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
+_LONGER = NextStep("Record for an hour or more, then ask again.", "rebalancer record week.parquet --follow")
 
 
-def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
+def judge_runs(runs: Sequence[Summary], steps: Sequence[NextStep] = ()) -> ReportVerdict:
     """Of one run, or of several compared. `steps`: what the caller knows to be next; otherwise what follows from the verdict."""
     known = [run for run in runs if run.run.rounds]
     if not known:
-        return Verdict(
+        return ReportVerdict(
             "bad",
             "Nothing was decided: no round closed.",
             "There were no load reports of two brokers, or not enough time passed for a round.",
-            (*steps, Step("Check what the recording holds; a round closes once a minute unless round.interval_ms says otherwise.")),
+            (*steps, NextStep("Check what the recording holds; a round closes once a minute unless round.interval_ms says otherwise.")),
         )
     hopeless = [_hopeless(run, steps) for run in known]
     if all(hopeless):
@@ -63,7 +63,7 @@ def judge(runs: Sequence[Summary], steps: Sequence[Step] = ()) -> Verdict:
     return _doubted(judged, known[0].run.rounds) if known[0].run.kind == "re-assigned" else judged
 
 
-def _doubted(judged: Verdict, rounds: int) -> Verdict:
+def _doubted(judged: ReportVerdict, rounds: int) -> ReportVerdict:
     """Nobody should believe a recording of minutes."""
     if rounds >= FEW_ROUNDS:
         return judged
@@ -71,24 +71,26 @@ def _doubted(judged: Verdict, rounds: int) -> Verdict:
     return replace(judged, level="unsure", detail=detail, next=(_LONGER, *judged.next))
 
 
-def _hopeless(run: Summary, steps: Sequence[Step]) -> Verdict | None:
+def _hopeless(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict | None:
     """What no strategy can do anything about."""
     if run.deserted_row is not None and run.run.kind in ("recorded", "re-assigned"):
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on no broker's report could be used."
         detail = "They are missing, too old or out of order; without them nothing is known and nothing is decided."
-        return Verdict("bad", headline, detail, (*steps, Step("See what is wrong with each record.", "rebalancer replay RECORDING")))
+        return ReportVerdict(
+            "bad", headline, detail, (*steps, NextStep("See what is wrong with each record.", "rebalancer replay RECORDING"))
+        )
     if run.deserted_row is not None:
         headline = f"From round {run.deserted_row + 1} of {run.run.rounds} on there was no broker."
         detail = "Bundles had nobody to serve them, and nothing could be moved: no figure after that means anything."
-        return Verdict("bad", headline, detail, (*steps, Step("Look below when the last brokers left, and why.")))
+        return ReportVerdict("bad", headline, detail, (*steps, NextStep("Look below when the last brokers left, and why.")))
     if run.most_brokers == 1:
         headline = f"There was only one broker: in {number(run.run.rounds, 'round')} nothing could be moved."
         detail = "Load is balanced between brokers; with one there is nothing to decide, whatever the settings."
-        return Verdict("unsure", headline, detail, (*steps, Step("Ask again with the reports of two brokers or more.")))
+        return ReportVerdict("unsure", headline, detail, (*steps, NextStep("Ask again with the reports of two brokers or more.")))
     return None
 
 
-def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
+def _of_one(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     if run.run.kind == "recorded":
         return _would_have(run, steps)
     headline = f"{_what_happened(run)} {_effort(run)}"
@@ -96,24 +98,29 @@ def _of_one(run: Summary, steps: Sequence[Step]) -> Verdict:
         return _not_content(run, headline, steps)
     if run.least_at_end >= _FULL:
         detail = f"Balanced, but full: the emptiest broker is at {run.least_at_end:.0f} %, and no move can help that."
-        return Verdict(
-            "fair", headline, detail, (*steps, Step("Add brokers, or let clients send less; then the strategy has somewhere to move load."))
+        return ReportVerdict(
+            "fair",
+            headline,
+            detail,
+            (*steps, NextStep("Add brokers, or let clients send less; then the strategy has somewhere to move load.")),
         )
     restless = _restlessness(run)
     if restless:
-        advice = Step(
+        advice = NextStep(
             "Ask for steadier settings: more rounds of evidence before a move, or a higher threshold. `rebalancer tune` tries them."
         )
-        return Verdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
+        return ReportVerdict("fair", headline, f"Balanced, but restless: {restless}.", (*steps, advice))
     if not run.moves:
         stayed = "stayed" if run.reached_share == 1 else "came"
         detail = f"The cluster {stayed} within the strategy's goal by itself; leaving it alone was right."
-        return Verdict("good", headline, detail, tuple(steps) or (Step("Nothing needs to be done."),))
+        return ReportVerdict("good", headline, detail, tuple(steps) or (NextStep("Nothing needs to be done."),))
     detail = f"Balanced: {_when_settled(run)}, and no bundle was moved to and fro."
-    return Verdict("good", headline, detail, tuple(steps) or (Step("Keep these settings; look at the moves below if one surprises you."),))
+    return ReportVerdict(
+        "good", headline, detail, tuple(steps) or (NextStep("Keep these settings; look at the moves below if one surprises you."),)
+    )
 
 
-def _would_have(run: Summary, steps: Sequence[Step]) -> Verdict:
+def _would_have(run: Summary, steps: Sequence[NextStep]) -> ReportVerdict:
     span = duration(round(run.days * 86_400_000))
     ask = f"would have asked for {number(run.commands, 'move')}" if run.commands else "would have moved nothing"
     headline = f"In these {span}, {run.run.strategy} {ask}; the spread was {points(run.mean_spread)} on average."
@@ -121,21 +128,23 @@ def _would_have(run: Summary, steps: Sequence[Step]) -> Verdict:
         "These are recorded reports: they do not react to what is decided here, so the same imbalance is met again and again. "
         "The picture shows when and why the strategy would have acted, not what would have come of it."
     )
-    more = Step("To see what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
-    return Verdict("open", headline, detail, tuple(steps) or (more,))
+    more = NextStep("To see what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
+    return ReportVerdict("open", headline, detail, tuple(steps) or (more,))
 
 
-def _not_content(run: Summary, headline: str, steps: Sequence[Step]) -> Verdict:
+def _not_content(run: Summary, headline: str, steps: Sequence[NextStep]) -> ReportVerdict:
     detail = f"Not balanced at the end: the last round missed the goal ({run.run.goal}). {share(run.reached_share)} of the rounds met it."
     level: Level = "fair" if run.reached_share >= 0.9 else "bad"
     if run.moves:
-        advice = Step("Look at the last rounds below: moves that still come mean it needs more time; none mean the strategy sees no way.")
+        advice = NextStep(
+            "Look at the last rounds below: moves that still come mean it needs more time; none mean the strategy sees no way."
+        )
     else:
-        advice = Step("No move was made: see the settings below for thresholds that forbid it, or try another strategy.")
-    return Verdict(level, headline, detail, (*steps, advice))
+        advice = NextStep("No move was made: see the settings below for thresholds that forbid it, or try another strategy.")
+    return ReportVerdict(level, headline, detail, (*steps, advice))
 
 
-def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
+def _of_several(runs: Sequence[Summary], steps: Sequence[NextStep]) -> ReportVerdict:
     evenest = min(runs, key=lambda run: (_or_inf(run.mean_spread), len(run.moves)))
     calmest = min(runs, key=lambda run: (len(run.moves), _or_inf(run.mean_spread)))
     said = f"{evenest.run.title} kept the brokers most even: {points(evenest.mean_spread)} of spread on average"
@@ -145,14 +154,18 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
         detail = (
             "Recorded reports do not react to decisions: this compares how often each would have acted, not what would have come of it."
         )
-        more = Step("To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING")
-        return Verdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
+        more = NextStep(
+            "To compare what would have come of it, put the recorded loads where the moves say.", "rebalancer backtest RECORDING"
+        )
+        return ReportVerdict("open", f"Moves that would have been asked for: {asks}.", detail, tuple(steps) or (more,))
     if not any(_differ(evenest, run) for run in runs):
         who = "Both" if len(runs) == 2 else f"All {len(runs)}"
         headline = f"{who} did the same: {points(evenest.mean_spread)} of spread on average, {effort}."
         detail = "On this data the choice makes no difference."
         if not evenest.moves:
-            steps = steps or (Step("To see whether another threshold would have acted, look at the settings of each run, and change one."),)
+            steps = steps or (
+                NextStep("To see whether another threshold would have acted, look at the settings of each run, and change one."),
+            )
     elif evenest is calmest:
         headline = f"{said}, {effort}, the fewest of all {len(runs)}."
         detail = "None of the others was better in either way."
@@ -165,11 +178,11 @@ def _of_several(runs: Sequence[Summary], steps: Sequence[Step]) -> Verdict:
     if unbalanced:
         detail += f" Outside its own goal at the end: {', '.join(unbalanced)}."
     level: Level = "told" if len({run.run.goal for run in runs}) > 1 or not evenest.moves else _level(evenest)
-    look = tuple(steps) or (Step(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
+    look = tuple(steps) or (NextStep(f"Choose a run below to see its moves; start with {evenest.run.title}."),)
     rounds = max(run.run.rounds for run in runs)
     if runs[0].run.kind != "re-assigned":
-        return Verdict(level, headline, detail, look)
-    return _doubted(Verdict(level, headline, detail, look), rounds)
+        return ReportVerdict(level, headline, detail, look)
+    return _doubted(ReportVerdict(level, headline, detail, look), rounds)
 
 
 def _level(run: Summary) -> Level:

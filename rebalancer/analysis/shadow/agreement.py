@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rebalancer.analysis.explain.history import History
+from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.ownership import Moved
-from rebalancer.analysis.shadow.window import Window
+from rebalancer.analysis.shadow.window import ComparedWindow
 from strategies.model import Command, Round
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MovePair:
     """One bundle that Pulsar moved, that we wanted to move, or both. `why`: what the one that did not want it had to say.
 
     `person`: why the move is none of Pulsar's shedder, so it is not compared; empty where that cannot be told.
@@ -72,7 +72,7 @@ class BrokerRow:
 class Agreement:
     """All pairs in order of time. `by_chance`: F1 of two that pick bundles at random; None where no bundle is known."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[MovePair, ...]
     by_chance: float | None = None
 
     def count(self, verdict: str) -> int:
@@ -119,34 +119,37 @@ class Agreement:
 
 def compare(
     moved: Sequence[Moved],
-    history: History,
+    history: DecisionHistory,
     within_ms: int,
     *,
     bundles: Mapping[str, int] | None = None,
     people: Mapping[Moved, str] | None = None,
-    window: Window = Window(),
+    window: ComparedWindow = ComparedWindow(),
 ) -> Agreement:
-    """Pairs each move of Pulsar with our nearest wish for the same bundle and source that is no further than `within_ms` from it.
+    """Pairs each move of Pulsar with our nearest proposal for the same bundle and source that is no further than `within_ms` from it.
 
-    Nobody carried our wishes out, so they were repeated: those within `within_ms` of an earlier one for the same bundle and source are
-    the same wish.
+    Our commands were not carried out, so rounds repeated them: those within `within_ms` of an earlier one for the same bundle and source
+    are the same proposal.
     `bundles`: how many each cluster has; `people`: moves that are none of the shedder's, and why. Pairs outside of the window are left out.
     """
-    wishes = _wishes(history.commands, within_ms)
+    proposals = _proposals(history.commands, within_ms)
     pairs = []
     for move in sorted(moved, key=lambda one: (one.ts, one.bundle)):
-        near = [wish for wish in wishes if _same(wish, move) and abs(wish.issued_at_ms - move.ts) <= within_ms]
-        wish = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
-        if wish is not None:
-            wishes.remove(wish)
-        why = "" if wish is not None else _why_not(move, history.rounds)
-        pairs.append(Pair(move.cluster, move.bundle, move.source, move, wish, why, (people or {}).get(move, "")))
-    pairs += [Pair(wish.cluster, wish.bundle, wish.source, None, wish, f"{wish.code}: {wish.text}") for wish in wishes]
+        near = [proposal for proposal in proposals if _same(proposal, move) and abs(proposal.issued_at_ms - move.ts) <= within_ms]
+        proposal = min(near, key=lambda one: abs(one.issued_at_ms - move.ts), default=None)
+        if proposal is not None:
+            proposals.remove(proposal)
+        why = "" if proposal is not None else _why_not(move, history.rounds)
+        pairs.append(MovePair(move.cluster, move.bundle, move.source, move, proposal, why, (people or {}).get(move, "")))
+    pairs += [
+        MovePair(proposal.cluster, proposal.bundle, proposal.source, None, proposal, f"{proposal.code}: {proposal.text}")
+        for proposal in proposals
+    ]
     found = tuple(sorted((pair for pair in pairs if pair.ts in window), key=lambda pair: (pair.ts, pair.bundle)))
     return Agreement(found, _by_chance(found, bundles or {}, within_ms))
 
 
-def _by_chance(pairs: Sequence[Pair], bundles: Mapping[str, int], within_ms: int) -> float | None:
+def _by_chance(pairs: Sequence[MovePair], bundles: Mapping[str, int], within_ms: int) -> float | None:
     """F1 that two would have that move as many bundles at the same times, each of them at random."""
     theirs = [pair.moved for pair in pairs if pair.moved is not None and not pair.person]
     ours = [pair.wanted for pair in pairs if pair.wanted is not None and not pair.person]
@@ -156,16 +159,16 @@ def _by_chance(pairs: Sequence[Pair], bundles: Mapping[str, int], within_ms: int
         return None
     meet = 0.0
     for move in theirs:
-        near = sum(wish.cluster == move.cluster and abs(wish.issued_at_ms - move.ts) <= within_ms for wish in ours)
+        near = sum(proposal.cluster == move.cluster and abs(proposal.issued_at_ms - move.ts) <= within_ms for proposal in ours)
         meet += min(1.0, near / bundles[move.cluster])
     return 2 * min(meet, len(ours)) / (len(theirs) + len(ours))
 
 
-def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
+def _proposals(commands: Sequence[Command], within_ms: int) -> list[Command]:
     newest: dict[tuple[str, str, str], int] = {}
     found = []
     for command in sorted(commands, key=lambda one: one.issued_at_ms):
-        if command.action not in ("unload", "transfer"):
+        if not command.is_move:
             continue
         key = command.cluster, command.bundle, command.source
         if key not in newest or command.issued_at_ms - newest[key] > within_ms:
@@ -174,8 +177,8 @@ def _wishes(commands: Sequence[Command], within_ms: int) -> list[Command]:
     return found
 
 
-def _same(wish: Command, move: Moved) -> bool:
-    return (wish.cluster, wish.bundle, wish.source) == (move.cluster, move.bundle, move.source)
+def _same(proposal: Command, move: Moved) -> bool:
+    return (proposal.cluster, proposal.bundle, proposal.source) == (move.cluster, move.bundle, move.source)
 
 
 def _why_not(move: Moved, rounds: Sequence[Round]) -> str:

@@ -13,7 +13,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ComparedWindow:
     """Times in ms, both included; None = open."""
 
     since_ms: int | None = None
@@ -23,9 +23,9 @@ class Window:
         return (self.since_ms is None or ts >= self.since_ms) and (self.until_ms is None or ts <= self.until_ms)
 
 
-def window(since: str | None, until: str | None, last_ms: int) -> Window:
+def window(since: str | None, until: str | None, last_ms: int) -> ComparedWindow:
     """`2h`, `30m`, `1d`: before `last_ms`, the newest record; else an ISO time, UTC unless it says otherwise. Raises SettingsError."""
-    found = Window(
+    found = ComparedWindow(
         None if since is None else _moment("--since", since, last_ms), None if until is None else _moment("--until", until, last_ms)
     )
     if found.since_ms is not None and found.until_ms is not None and found.since_ms > found.until_ms:

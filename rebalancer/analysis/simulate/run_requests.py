@@ -1,4 +1,4 @@
-"""Which runs are wished for: scenarios × strategies × seeds, each as plain values that another process can be given."""
+"""Which runs are requested: scenarios × strategies × seeds, each as values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rebalancer.analysis.goal import goal_of
-from rebalancer.settings.leaves import all_leaves
+from rebalancer.settings.leaves import Shedders, all_leaves
 from rebalancer.settings.load import Settings, resolved
 from rebalancer.settings.sources import Assignment, flattened, from_flags, parse
 from rebalancer.simulation.run import Task
@@ -15,16 +15,14 @@ from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.scenarios.schema import Scenario
 from strategies.engine import placement_of
 from strategies.errors import SettingsError
-
-#: Pulsar's shedders, each with the placement it was published and is run with.
-ALL = ("threshold+least_resource_usage", "uniform+least_long_term_rate", "avg+avg", "overload+least_long_term_rate", "transfer")
+from strategies.shedding.registry import SHEDDERS
 
 #: Placements as people who know Pulsar write them.
 SHORT = {"least_resource_usage": "LRUW", "least_resource_usage_extensible": "LRUW", "least_long_term_rate": "LLTMR"}
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class StrategyChoice:
     """A strategy as the command line writes it: `name`, `name/mode`, `name/mode+placement`; None = as the scenario says."""
 
     name: str
@@ -32,7 +30,7 @@ class Who:
     placement: str | None = None
 
     @classmethod
-    def read(cls, text: str) -> Who:
+    def read(cls, text: str) -> StrategyChoice:
         """Raises SettingsError for nothing before / or +."""
         head, _, placement = text.partition("+")
         name, _, mode = head.partition("/")
@@ -42,15 +40,16 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One run. `scenario`: a name or a path; `who` None = the scenario's own strategy; `changes`: top-level keys of the scenario."""
+class RunRequest:
+    """One run. `scenario`: a name or a path; `choice` None = the scenario's own strategy; `changes`: top-level keys of the scenario."""
 
     scenario: str
     seed: int
-    who: Who | None = None
+    choice: StrategyChoice | None = None
     mode: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
+    shedders: Shedders = SHEDDERS
 
     def task(self) -> Task:
         """What is to be run. Raises SettingsError with every complaint about scenario or settings."""
@@ -62,7 +61,7 @@ class Wish:
 
     def settings(self, scenario: Scenario) -> Settings:
         """The scenario's settings, then those of the strategy, then those of the command line. Raises SettingsError."""
-        leaves = all_leaves()
+        leaves = all_leaves(self.shedders)
         by_path = {leaf.path: leaf for leaf in leaves}
         place = f"[settings] of {self.scenario}"
         own = [
@@ -70,16 +69,16 @@ class Wish:
             for path, value in flattened(scenario.settings)
         ]
         given, wrong = from_flags(self.overrides, leaves)
-        return resolved([*own, *self._strategy(scenario), *given], wrong)
+        return resolved([*own, *self._strategy(scenario), *given], wrong, self.shedders)
 
     def _strategy(self, scenario: Scenario) -> list[Assignment]:
         """What the command line does not say stands in the scenario."""
-        own, who = scenario.strategy, self.who or Who(scenario.strategy.name)
-        kept = own.placement if who.name == own.name else "auto"
+        own, choice = scenario.strategy, self.choice or StrategyChoice(scenario.strategy.name)
+        kept = own.placement if choice.name == own.name else "auto"
         said = (
-            ("shedding.strategy", (self.who and who.name, "--strategy"), own.name),
-            ("shedding.mode", (who.mode, "--strategy") if who.mode else (self.mode, "--mode"), own.mode),
-            ("placement.strategy", (who.placement, "--strategy"), kept),
+            ("shedding.strategy", (self.choice and choice.name, "--strategy"), own.name),
+            ("shedding.mode", (choice.mode, "--strategy") if choice.mode else (self.mode, "--mode"), own.mode),
+            ("placement.strategy", (choice.placement, "--strategy"), kept),
         )
         place = f"[strategy] of {self.scenario}"
         return [
@@ -88,7 +87,7 @@ class Wish:
         ]
 
 
-def wishes(
+def run_requests(
     scenarios: Sequence[str],
     strategies: Sequence[str],
     seeds: Sequence[int],
@@ -96,21 +95,28 @@ def wishes(
     mode: str | None = None,
     changes: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
-) -> list[Wish]:
-    """All runs, seed by seed within a strategy within a scenario. `all` among the strategies stands for Pulsar's five."""
-    asked = [name for one in strategies for name in (ALL if one == "all" else (one,))]
-    everybody: list[Who | None] = [Who.read(text) for text in dict.fromkeys(asked)] or [None]
+    shedders: Shedders = SHEDDERS,
+) -> list[RunRequest]:
+    """All runs, seed by seed within a strategy within a scenario.
+
+    `all` among the strategies stands for every one there is, each with the placement it was published with.
+    """
+    every = [StrategyChoice(one.name, placement=one.published_placement) for one in shedders.values()]
+    choices = [choice for text in strategies for choice in (every if text == "all" else [StrategyChoice.read(text)])]
     return [
-        Wish(scenario, seed, who, mode, changes or {}, tuple(overrides)) for scenario in scenarios for who in everybody for seed in seeds
+        RunRequest(scenario, seed, choice, mode, changes or {}, tuple(overrides), shedders)
+        for scenario in scenarios
+        for choice in dict.fromkeys(choices) or [None]
+        for seed in seeds
     ]
 
 
-def checked(wished: Sequence[Wish]) -> None:
+def checked(requests: Sequence[RunRequest]) -> None:
     """Raises SettingsError with the complaints about all of them."""
     complaints: dict[str, None] = {}
-    for wish in wished:
+    for request in requests:
         try:
-            wish.task()
+            request.task()
         except SettingsError as error:
             complaints |= dict.fromkeys(error.complaints)
     if complaints:

@@ -1,4 +1,4 @@
-"""Makes runs, in this process or in several; the answers come in the order of the wishes, whoever is done first."""
+"""Makes runs, in this process or in several; the answers come in the order of the requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rebalancer.analysis.processes import run_each
-from rebalancer.analysis.simulate.run_requests import Wish
+from rebalancer.analysis.simulate.run_requests import RunRequest
 from rebalancer.simulation.metrics.figures import Figures
 from rebalancer.simulation.run import run
 from rebalancer.simulation.timeline import Timeline
@@ -15,12 +15,12 @@ from rebalancer.simulation.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of a wish; the timeline only where it was asked for. `backlog`: messages that nobody had read at the end.
+    """The result of a requested run; the timeline only where it is kept. `backlog`: unread messages at the end.
 
     `limited`: whether the scenario states dispatch limits.
     """
 
-    wish: Wish
+    request: RunRequest
     scenario: str
     label: str
     figures: Figures
@@ -29,15 +29,23 @@ class Made:
     timeline: Timeline | None = None
 
 
-def make(wish: Wish, keep: bool = False) -> Made:
+def make(request: RunRequest, keep: bool = False) -> Made:
     """One run."""
-    task = wish.task()
+    task = request.task()
     done = run(task)
     return Made(
-        wish, task.named.name, task.label, done.figures, done.backlog, done.world.dispatching is not None, done.timeline if keep else None
+        request,
+        task.named.name,
+        task.label,
+        done.figures,
+        done.backlog,
+        done.world.dispatching is not None,
+        done.timeline if keep else None,
     )
 
 
-def make_all(wishes: Sequence[Wish], jobs: int, advance: Callable[[], None], keep: Callable[[Wish], bool] = lambda _: False) -> list[Made]:
+def make_all(
+    requests: Sequence[RunRequest], jobs: int, advance: Callable[[], None], keep: Callable[[RunRequest], bool] = lambda _: False
+) -> list[Made]:
     """All runs. `advance` is called after each; `keep`: whose timelines are wanted."""
-    return run_each([partial(make, wish, keep(wish)) for wish in wishes], jobs, lambda _place, _made: advance())
+    return run_each([partial(make, request, keep(request)) for request in requests], jobs, lambda _place, _made: advance())

@@ -17,7 +17,7 @@ from sinks.recordings.columnar import FIGURES, KINDS
 from sinks.recordings.columnar_reading import Block, counts_of
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, Floats, Ints
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.clock import Clock, Verdict, judge
+from strategies.clock import Clock, ClockVerdict, judge_clock
 from strategies.filters.contract import namespace_of
 from strategies.model import Sweep, Tombstone
 from strategies.settings import RoundSettings
@@ -208,11 +208,11 @@ class _Cluster:
 
         What is far off before the trace begins starts it anew, and so does a time that has really moved.
         """
-        believed: Verdict = "believed"
+        believed: ClockVerdict = "believed"
         if self._clock is None:
             self._clock = Clock(ts)
         else:
-            self._clock, believed = judge(self._clock, ts, _DAY_MS, self._rule.clock_recovery_ms)
+            self._clock, believed = judge_clock(self._clock, ts, _DAY_MS, self._rule.clock_recovery_ms)
         if believed in ("ahead", "behind") and self._begins_ms is not None:
             self._strayed += 1
             return False

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rebalancer.analysis.trace.loads import EVERYTHING, Load
-from rebalancer.simulation.model import MIB
+from rebalancer.simulation.fleet import MIB
 from strategies.errors import SinkError
 
 

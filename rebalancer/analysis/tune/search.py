@@ -12,7 +12,7 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from rebalancer.analysis.backtest.run import Answer, Job
+from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.settings.load import Settings
 from rebalancer.simulation.timeline import Timeline
@@ -24,10 +24,10 @@ _ALIKE = 0.05
 T = TypeVar("T")
 
 
-class Run(Protocol):
+class RunJobs(Protocol):
     """Runs jobs and gives what `keep` makes of each answer: a month is too large to have many answers at a time."""
 
-    def __call__(self, jobs: Sequence[Job], keep: Callable[[Answer], T]) -> list[T]: ...
+    def __call__(self, jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]) -> list[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """`current` and the `best` of the front, None if nothing is better on the test part; `front`: by spread, `current` not among them."""
 
     current: Trial
@@ -71,16 +71,18 @@ class Found:
     split_ms: int
 
 
-def search(recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: Run) -> Found:
+def search(
+    recording: Path, current: Settings, trials: Sequence[tuple[tuple[str, ...], Settings]], split_ms: int, run_all: RunJobs
+) -> SearchResult:
     """`split_ms`: where the training part ends. Every trial runs closed loop. Raises SinkError."""
-    jobs = [Job(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
+    jobs = [BacktestJob(recording, _name(changes), settings, "closed", None, split_ms) for changes, settings in [((), current), *trials]]
     costs = run_all(jobs, _cost)
     first, *others = (Trial(changes, settings, cost) for (changes, settings), cost in zip([((), current), *trials], costs, strict=True))
     front = sorted(_front([first, *others]), key=lambda one: (one.training.spread, one.training.moves))
     again = [first, *(one for one in front if one is not first)]
-    tests = run_all([Job(recording, one.title, one.settings, "closed", split_ms, None) for one in again], _cost_and_lines)
+    tests = run_all([BacktestJob(recording, one.title, one.settings, "closed", split_ms, None) for one in again], _cost_and_lines)
     seen = [replace(one, test=cost, lines=lines) for one, (cost, lines) in zip(again, tests, strict=True)]
-    return Found(seen[0], tuple(seen[1:]), _best(seen[0], seen[1:]), len(trials), split_ms)
+    return SearchResult(seen[0], tuple(seen[1:]), _best(seen[0], seen[1:]), len(trials), split_ms)
 
 
 def _best(current: Trial, front: Sequence[Trial]) -> Trial | None:
@@ -101,7 +103,7 @@ def _front(trials: Sequence[Trial]) -> list[Trial]:
     return kept
 
 
-def _cost(answer: Answer) -> Cost:
+def _cost(answer: BacktestResult) -> Cost:
     runs = [Summary(line) for line in answer.timelines if line.rounds]
     rounds = sum(run.run.rounds for run in runs)
     if not rounds:
@@ -112,7 +114,7 @@ def _cost(answer: Answer) -> Cost:
     return Cost(spread, sum(len(run.moves) for run in runs) / days, rounds, days)
 
 
-def _cost_and_lines(answer: Answer) -> tuple[Cost, tuple[Timeline, ...]]:
+def _cost_and_lines(answer: BacktestResult) -> tuple[Cost, tuple[Timeline, ...]]:
     return _cost(answer), answer.timelines
 
 

@@ -1,1 +1,1 @@
-"""What `rebalancer collect` prints: a cluster as a table, a pass as a line."""
+"""Output of `rebalancer collect`: a cluster as a table, a pass as a line."""

@@ -1,4 +1,4 @@
-"""What changed from pass to pass: brokers that came, left, fell silent, answer again, or whose figures stand still."""
+"""Changes between passes: brokers that joined, left, stopped or resumed answering, or whose figures are not updated."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sinks.collector.broker_poll import Pass, Report
 from sinks.pulsar_api.admin import PulsarAdmin
 from strategies.errors import AdminError
 
-#: Pulsar writes a load report at least this often, unless loadBalancerReportUpdateMaxIntervalMinutes says otherwise.
+#: Pulsar's default of loadBalancerReportUpdateMaxIntervalMinutes: the longest interval between two load reports.
 STOCK_INTERVAL_MS = 15 * 60_000
 
 
 class _Written(msgspec.Struct):
-    """When the broker wrote the figures that others see; a report of either load manager may leave it out."""
+    """When the broker wrote its report to the metadata store; reports of both load managers may lack it."""
 
     lastUpdate: int | None = None
     updatedAt: int | None = None
@@ -25,7 +25,7 @@ class _Written(msgspec.Struct):
 
 @dataclass
 class Changes:
-    """Told pass by pass. `standstill_ms`: figures of one broker that are not written again for longer stand still."""
+    """Compares passes. `standstill_ms`: figures of a broker that are not written again for longer count as standing still."""
 
     standstill_ms: int = 2 * STOCK_INTERVAL_MS
     _silent: dict[str, int] = field(default_factory=dict, init=False)
@@ -34,7 +34,7 @@ class Changes:
     _known: frozenset[str] | None = field(default=None, init=False)
 
     def of(self, done: Pass) -> Iterator[Line]:
-        """What is new since the pass before. Of the first pass: what is wrong already."""
+        """The changes since the previous pass; for the first pass, what is wrong already."""
         listed = frozenset(done.answered) | done.missing.keys()
         if self._known is not None:
             yield from _came_and_left(self._known, listed)
@@ -51,18 +51,18 @@ class Changes:
         for broker, why in sorted(done.missing.items()):
             if broker not in self._silent:
                 self._silent[broker] = done.ts
-                yield _line("broker-silent", f"{broker} gives no figures: {why}", broker, level="warning", why=why)
+                yield _line("broker-silent", f"{broker} reports no figures: {why}", broker, level="warning", why=why)
         for broker in sorted(self._silent.keys() - done.missing.keys()):
             silent_ms = done.ts - self._silent.pop(broker)
-            yield _line("broker-answers", f"{broker} gives figures again, after {silent_ms / 1000:.0f} s", broker, silent_ms=silent_ms)
+            yield _line("broker-answers", f"{broker} reports figures again after {silent_ms / 1000:.0f} s", broker, silent_ms=silent_ms)
 
     def _stands_still(self, report: Report) -> Iterator[Line]:
-        """A broker answers with figures of now, and others see the old ones: it no longer reaches the metadata store, or is frozen."""
+        """A broker that answers but no longer writes its figures: the metadata store is unreachable, or the broker is frozen."""
         try:
-            told = msgspec.json.decode(report.body, type=_Written)
+            written_at = msgspec.json.decode(report.body, type=_Written)
         except (ValueError, RecursionError):
             return
-        written = told.updatedAt if told.lastUpdate is None else told.lastUpdate
+        written = written_at.updatedAt if written_at.lastUpdate is None else written_at.lastUpdate
         if written is None:
             return
         last, since = self._written.get(report.broker, (written, report.ts))
@@ -83,19 +83,19 @@ class Changes:
 
 
 def standstill_ms(admin: PulsarAdmin) -> int:
-    """Twice as long as brokers take to write a report that does not change; by Pulsar's default where nobody says."""
+    """Twice the longest interval between reports of a broker; Pulsar's default if the configuration cannot be read."""
     try:
-        told = admin.configuration().get("loadBalancerReportUpdateMaxIntervalMinutes", "")
+        minutes = admin.configuration().get("loadBalancerReportUpdateMaxIntervalMinutes", "")
     except AdminError:
-        told = ""
-    return 2 * (int(told) * 60_000 if told.isdecimal() and int(told) else STOCK_INTERVAL_MS)
+        minutes = ""
+    return 2 * (int(minutes) * 60_000 if minutes.isdecimal() and int(minutes) else STOCK_INTERVAL_MS)
 
 
 def _came_and_left(before: frozenset[str], now: frozenset[str]) -> Iterator[Line]:
     for broker in sorted(now - before):
-        yield _line("broker-came", f"{broker} came", broker)
+        yield _line("broker-came", f"{broker} joined", broker)
     for broker in sorted(before - now):
-        yield _line("broker-left", f"{broker} left: the cluster no longer lists it", broker, level="warning")
+        yield _line("broker-left", f"{broker} left the cluster's list of brokers", broker, level="warning")
 
 
 def _line(event: str, text: str, broker: str, level: Level = "info", **more: object) -> Line:

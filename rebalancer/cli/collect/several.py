@@ -1,4 +1,4 @@
-"""Collects from several clusters at a time: one thread each, so that none delays another; one that cannot be reached is tried again."""
+"""Collects from several clusters concurrently, one thread each, so that none delays another; unreachable clusters are retried."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from rebalancer.cli.collect.changes import Changes, standstill_ms
-from rebalancer.cli.log_lines import Line, Say
-from sinks.collector.collector import Told
+from rebalancer.cli.log_lines import Line, LogLine
+from sinks.collector.collector import StepResult
 from sinks.collector.settings import CollectorSettings
 from sinks.collector.source import Source, opened
 from sinks.pulsar_api.known_brokers import KnownBrokers
@@ -31,10 +31,10 @@ class Stop(Protocol):
 
 
 class SharedPublisher:
-    """Several clusters' way to one topic: each hands over a whole pass when it flushes.
+    """Shares one topic between several clusters: `flush` publishes a cluster's complete pass.
 
-    An outage is endured, then the whole pass is published again: a report that was there already is a rejected row. The first error that
-    waiting cannot mend is everybody's.
+    After an outage the whole pass is published again; a report that was stored already becomes a rejected row. The first error that
+    is not retryable is raised in all clusters.
     """
 
     def __init__(self, publisher: Publisher, outage: Outage, stop: Stop) -> None:
@@ -61,7 +61,7 @@ class SharedPublisher:
             records.clear()
 
     def close(self) -> None:
-        """Its owner closes it."""
+        """Does nothing: the owner of the publisher closes it."""
 
     def _delivered(self, records: Sequence[tuple[str, bytes]]) -> bool:
         try:
@@ -69,11 +69,11 @@ class SharedPublisher:
                 self._publisher.publish(key, value)
             self._publisher.flush()
         except SinkError as error:
-            self._outage.endure(error)
+            self._outage.wait_or_raise(error)
             if self._stop.is_set():
                 raise
             return False
-        self._outage.over()
+        self._outage.succeeded()
         return True
 
     def _records(self) -> list[tuple[str, bytes]]:
@@ -84,26 +84,26 @@ class SharedPublisher:
 
 
 class Refusals:
-    """Which of several clusters do not let us in: each says so once, and is tried again, for a token may be replaced."""
+    """Clusters that refuse our token: each is reported once and retried, because the token may be replaced."""
 
-    def __init__(self, clusters: int, stop: Stop, say: Say) -> None:
-        self._clusters, self._stop, self._say = clusters, stop, say
+    def __init__(self, clusters: int, stop: Stop, log: LogLine) -> None:
+        self._clusters, self._stop, self._log = clusters, stop, log
         self._now: dict[str, Unauthorized] = {}
 
     def add(self, cluster: str, error: Unauthorized) -> None:
-        """Ends everything when nobody is left."""
+        """Adds a cluster; stops everything if no other cluster is left."""
         if cluster not in self._now:
-            self._say(Line(str(error), "cluster-refuses", "error", cluster=cluster))
+            self._log(Line(str(error), "cluster-refuses", "error", cluster=cluster))
         self._now[cluster] = error
         if len(self._now) == self._clusters:
             self._stop.set()
 
-    def over(self, cluster: str) -> None:
-        """It has let us in."""
+    def accepted(self, cluster: str) -> None:
+        """Removes a cluster that accepts our token."""
         self._now.pop(cluster, None)
 
-    def tell(self) -> None:
-        """Raises Unauthorized for those that never did, or do no more."""
+    def raise_if_refused(self) -> None:
+        """Raises Unauthorized for the clusters that refuse our token now."""
         if self._now:
             raise Unauthorized("; ".join(f"{cluster}: {error}" for cluster, error in sorted(self._now.items())))
 
@@ -113,27 +113,27 @@ def collect_all(
     settings: CollectorSettings,
     publisher: Publisher,
     stop: Stop,
-    say: Say,
+    log: LogLine,
     *,
     outage: Outage | None = None,
     known: Known = KnownBrokers,
 ) -> None:
-    """Until `stop` is set. With one cluster, what goes wrong with it is raised; of several, it is said, and tried again with the next pass.
+    """Collects until `stop` is set. Errors of a single cluster are raised; with several, they are logged and the cluster is retried.
 
-    Raises SinkError when the telemetry topic fails, for longer than `outage` endures where waiting could help. Raises Unauthorized in the
-    end when one of several clusters does not let us in, at once when none does. `known`: whom to ask, of a cluster's settings.
+    Raises SinkError if the telemetry topic fails permanently, or for longer than `outage` allows. Raises Unauthorized at the end if one of
+    several clusters refuses our token, at once if all do. `known`: the known brokers for a cluster's settings.
     """
-    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, say), stop)
+    shared = SharedPublisher(publisher, outage or Outage(0, stop.wait, log), stop)
     if len(clusters) == 1:
         with opened(clusters[0], settings, stop.wait, known(clusters[0])) as source:
-            say(opened_line(source))
-            passes(source, shared, settings.pass_interval_ms / 1000, stop, say)
+            log(opened_line(source))
+            passes(source, shared, settings.pass_interval_ms / 1000, stop, log)
         return
-    refusals = Refusals(len(clusters), stop, say)
+    refusals = Refusals(len(clusters), stop, log)
     threads = [
         threading.Thread(
-            target=_again_and_again,
-            args=(cluster, settings, shared, stop, say),
+            target=_with_retries,
+            args=(cluster, settings, shared, stop, log),
             kwargs={"refusals": refusals, "known": known},
             name=f"collect-{cluster.cluster}",
         )
@@ -142,39 +142,46 @@ def collect_all(
     for thread in threads:
         thread.start()
     for thread in threads:
-        # In pieces, so that signals are heard.
+        # In short waits, so that signals are handled.
         while thread.is_alive():
             thread.join(0.2)
     if shared.failed is not None:
         raise shared.failed
-    refusals.tell()
+    refusals.raise_if_refused()
 
 
-def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, say: Say) -> None:
-    """Pass after pass, begun at even intervals. Raises what `Collector.step` raises."""
+def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, log: LogLine) -> None:
+    """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
     while not stop.is_set():
         began = time.monotonic()
         for line in _lines(collector.step(), time.monotonic() - began, changes):
-            say(line)
-        # After a pass that took too long the next one begins at once; those that were missed are not made up for.
+            log(line)
+        # After a pass that took too long the next one begins at once; missed ones are not made up for.
         due = max(due + interval_s, time.monotonic())
         stop.wait(due - time.monotonic())
 
 
-def _again_and_again(
-    cluster: PulsarSettings, settings: CollectorSettings, shared: SharedPublisher, stop: Stop, say: Say, *, refusals: Refusals, known: Known
+def _with_retries(
+    cluster: PulsarSettings,
+    settings: CollectorSettings,
+    shared: SharedPublisher,
+    stop: Stop,
+    log: LogLine,
+    *,
+    refusals: Refusals,
+    known: Known,
 ) -> None:
-    def named(told: Line | str) -> None:
-        line = told if isinstance(told, Line) else Line(told)
-        say(replace(line, cluster=cluster.cluster))
+    def named(entry: Line | str) -> None:
+        line = entry if isinstance(entry, Line) else Line(entry)
+        log(replace(line, cluster=cluster.cluster))
 
     while not stop.is_set():
         try:
             with opened(cluster, settings, stop.wait, known(cluster)) as source:
-                refusals.over(cluster.cluster)
-                say(opened_line(source))
+                refusals.accepted(cluster.cluster)
+                log(opened_line(source))
                 passes(source, shared, settings.pass_interval_ms / 1000, stop, named)
         except Unauthorized as error:
             refusals.add(cluster.cluster, error)
@@ -188,19 +195,19 @@ def _again_and_again(
 
 
 def opened_line(source: Source) -> Line:
-    """Who is there when a cluster is opened."""
+    """The line for an opened cluster: its brokers and load manager."""
     names = {"brokers": len(source.brokers), "load_manager": source.manager}
     return Line(f"{len(source.brokers)} brokers, {source.manager} load manager", "cluster", fields=names, cluster=source.cluster)
 
 
-def _lines(told: Told, took_s: float, changes: Changes) -> Iterator[Line]:
-    if told.done is not None:
-        done = told.done
+def _lines(result: StepResult, took_s: float, changes: Changes) -> Iterator[Line]:
+    if result.done is not None:
+        done = result.done
         missing = f", missing: {', '.join(sorted(done.missing))}" if done.missing else ""
-        policies = ", policies changed" if told.policies else ""
+        policies = ", policies changed" if result.policies else ""
         answered, asked = len(done.answered), len(done.answered) + len(done.missing)
         text = f"pass {done.number}: {answered} of {asked} brokers in {took_s:.1f} s{policies}{missing}"
         yield Line(text, "pass", fields={"pass": done.number, "answered": answered, "asked": asked, "missing": sorted(done.missing)})
         yield from changes.of(done)
-    for complaint in told.complaints:
+    for complaint in result.complaints:
         yield Line(complaint, "complaint", "warning")

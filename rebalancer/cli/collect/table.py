@@ -1,4 +1,4 @@
-"""The brokers of one pass as a table or as JSON: how full each is, its traffic, or why it did not answer."""
+"""The brokers of one pass as a table or JSON: usage and traffic of each, or why it did not answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strategies.usage import percent, weighted_usage
 
 
 class _Topics(msgspec.Struct):
-    """What extensible brokers say of their topics; modular ones tell it bundle by bundle."""
+    """Topics in an extensible broker's report; modular ones report them per bundle."""
 
     topics: int | None = None
 
@@ -29,7 +29,7 @@ _TOPICS = msgspec.json.Decoder(_Topics)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One broker: its report and number of topics, or why there is none."""
+    """One broker: its report and number of topics, or the reason why there is none."""
 
     broker: str
     report: LoadReport | None
@@ -38,7 +38,7 @@ class Seen:
 
 
 def seen(cluster: str, done: Pass) -> list[Seen]:
-    """All brokers of a pass, in order of name."""
+    """All brokers of a pass, sorted by name."""
     found = {broker: Seen(broker, None, None, reason) for broker, reason in done.missing.items()}
     for report in done.reports:
         if report.kind != "top-bundles-load-data" and report.broker in done.answered:
@@ -52,20 +52,20 @@ def _seen(cluster: str, report: Report) -> Seen:
     except WireError as error:
         return Seen(report.broker, None, None, f"its report cannot be used: {error}")
     if not isinstance(record, LoadReport):
-        return Seen(report.broker, None, None, "it withdrew its figures a moment ago")
+        return Seen(report.broker, None, None, "it has withdrawn its figures")
     topics = _TOPICS.decode(report.body).topics if record.bundles is None else int(record.bundles.topics.sum())
     return Seen(report.broker, record, topics, "")
 
 
 def as_table(brokers: Sequence[Seen], weights: Weights) -> console.Sheet:
-    """One line per broker."""
+    """One row per broker."""
     headings = ("usage %", "CPU %", "msg/s in", "msg/s out", "MB/s in", "MB/s out", "bundles", "topics")
     columns: list[tuple[str, console.Side]] = [("broker", "left"), *((heading, "right") for heading in headings), ("remark", "left")]
     return console.Sheet(columns, [[one.broker, *_figures(one, weights), one.why] for one in brokers])
 
 
 def as_json(brokers: Sequence[Seen], weights: Weights) -> list[dict[str, Any]]:
-    """The same figures by name; null where a broker has none."""
+    """The same figures by name; null for a broker without figures."""
     return [_fields(one, weights) for one in brokers]
 
 

@@ -1,4 +1,4 @@
-"""`rebalancer backtest`: what strategies and settings would have decided on a recording, and what would have come of it."""
+"""`rebalancer backtest`: decisions of strategies and settings on a recording, and the load that results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sinks.recordings.recorder import check_use
 from strategies.errors import SettingsError, SinkError
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.backtest.run import Answer, Job, Loop
+    from rebalancer.analysis.backtest.run import BacktestJob, BacktestResult, Loop
     from rebalancer.settings.load import Settings
 
 app = typer.Typer()
 
 LOOPS = {
-    "closed": "closed loop: the recorded load of every bundle, put where the moves say, as if all brokers did equal work for equal traffic",
-    "open": "open loop: recorded reports do not react to moves, so this says when each would have acted, not what would have come of it",
+    "closed": "closed loop: the recorded load of every bundle follows its moves, as if equal traffic cost all brokers the same",
+    "open": "open loop: recorded reports do not react to moves, so this shows when each would have acted, not the result",
 }
 
 
@@ -31,29 +31,30 @@ def backtest(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
     *,
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", metavar="NAME", help="Instead of the settings' strategy. Repeatable: one run each.")
+        list[str] | None,
+        typer.Option("--strategy", metavar="NAME", help="Strategy instead of the one in the settings. Repeatable: one run each."),
     ] = None,
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", metavar="PATH=VALUE[;…]", help="One more run of each strategy with these settings. Repeatable."),
+        typer.Option("--variant", metavar="PATH=VALUE[;…]", help="Additional run of each strategy with these settings. Repeatable."),
     ] = None,
     loop: Annotated[
-        Literal["closed", "open"], typer.Option("--loop", help="closed: moves take the recorded loads along; open: reports do not react.")
+        Literal["closed", "open"], typer.Option("--loop", help="closed: recorded loads follow the moves; open: reports do not react.")
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures: one HTML file.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file.")] = None,
     fail_on_imbalance: Annotated[
-        bool, typer.Option("--fail-on-imbalance", help="Exit 3 when the last round of a run is less even than its strategy wants it.")
+        bool, typer.Option("--fail-on-imbalance", help="Exit with 3 if the last round of a run is above its strategy's target spread.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Try strategies and settings on a recording, and compare them in a table and a report.
+    """Test strategies and settings on a recording, and compare them in a table and a report.
 
-    A table has one line per run and cluster: how even the brokers were, and how much was moved for it. Large recordings are read many times
+    The table has one row per run and cluster: how even the brokers were, and how much was moved. Large recordings are read many times
     faster after `rebalancer convert`.
     """
-    from rebalancer.analysis.backtest.run import Job
+    from rebalancer.analysis.backtest.run import BacktestJob
     from rebalancer.analysis.backtest.several import run_all
     from rebalancer.analysis.backtest.source import columnar
 
@@ -61,7 +62,7 @@ def backtest(
     wanted = options.settings(config, overrides)
     tries = _tries(strategy or [wanted.engine.strategy], [[], *map(_parts, variant or [])], (config, overrides))
     with columnar(recording, wanted.job.wire, console.progress) as path:
-        jobs = [Job(path, title, settings, loop) for title, settings in tries]
+        jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, _whole)
     _show(recording, loop, jobs, answers, as_json)
     _check_rounds(recording, answers)
@@ -71,7 +72,7 @@ def backtest(
         raise typer.Exit(exits.IMBALANCED)
 
 
-def _whole(answer: Answer) -> Answer:
+def _whole(answer: BacktestResult) -> BacktestResult:
     return answer
 
 
@@ -90,7 +91,7 @@ def _short(change: str) -> str:
 def _tries(
     strategies: Sequence[str], variants: Sequence[Sequence[str]], base: tuple[Path | None, list[str] | None]
 ) -> list[tuple[str, Settings]]:
-    """Title and settings of every run, checked before anything is read."""
+    """Title and settings of every run, checked before the recording is read."""
     config, overrides = base
     tries = []
     for name in dict.fromkeys(strategies):
@@ -100,7 +101,7 @@ def _tries(
     return tries
 
 
-def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[Answer], as_json: bool) -> None:
+def _show(recording: Path, loop: Loop, jobs: Sequence[BacktestJob], answers: Sequence[BacktestResult], as_json: bool) -> None:
     from rebalancer.analysis.report.figures import comparison
     from rebalancer.analysis.report.summary import Summary
 
@@ -120,17 +121,17 @@ def _show(recording: Path, loop: Loop, jobs: Sequence[Job], answers: Sequence[An
     texts = len(heads) - len(compared["heads"]) + 1
     console.show(console.Sheet([(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows), LOOPS[loop])
     if rejected := answers[0].rejected:
-        print(f"{rejected} records could not be used; `rebalancer replay` says why")
+        print(f"{rejected} records could not be used; `rebalancer replay` shows why")
 
 
-def _check_rounds(recording: Path, answers: Sequence[Answer]) -> None:
-    """Raises SinkError where there is nothing to compare."""
+def _check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
+    """Raises SinkError for a recording without rounds."""
     check_use(str(recording), answers[0].records, answers[0].rejected)
     if not any(line.rounds for answer in answers for line in answer.timelines):
         raise SinkError(f"{recording}: no round closed in its {answers[0].records} records; record for longer, some minutes at least.")
 
 
-def _as_json(job: Job, answer: Answer) -> dict[str, Any]:
+def _as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
     from rebalancer.analysis.report.summary import Summary
 
     return {
@@ -148,7 +149,7 @@ def _moves(moves: Sequence[Any]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(move).items() if key in shown} for move in moves]
 
 
-def _write_html(html: Path, recording: Path, answers: Sequence[Answer]) -> None:
+def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
     from rebalancer.analysis.report.page import render, write_page
 
     runs = [line for answer in answers for line in answer.timelines]

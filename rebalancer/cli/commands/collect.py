@@ -1,4 +1,4 @@
-"""`rebalancer collect`: load reports of all brokers onto the telemetry topic, or one look as a table."""
+"""`rebalancer collect`: publishes load reports of all brokers on the telemetry topic, or prints them once as a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebalancer.cli.collect.table import as_table, seen
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import look, opened
+from sinks.collector.source import opened, run_until_complete
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -26,25 +26,25 @@ from strategies.errors import RebalancerError
 
 app = typer.Typer()
 
-#: One look waits so long for brokers that publish their load on their own rhythm.
-_LOOK_S = 15.0
+#: Timeout of --once for brokers that publish their load at their own interval.
+_ONCE_TIMEOUT_S = 15.0
 
 
 @app.command()
 def collect(
     ctx: typer.Context,
     *,
-    once: Annotated[bool, typer.Option("--once", help="One look, printed as a table; nothing is published.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")] = False,
     telemetry: Annotated[str | None, typer.Option(metavar="URI", help="Topic, for example file:///folder; overrides the setting.")] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --once: print one JSON document instead of a table.")] = False,
 ) -> None:
-    """Ask the brokers of a Pulsar cluster for their load, pass after pass; or of all the clusters that the settings name.
+    """Collect load reports of a Pulsar cluster, or of all clusters in the settings, at regular intervals.
 
-    Publishes what every broker reports, a sweep marker at the end of each pass, and the policies when they change. Brokers with the modular
-    load manager are asked for their load; those with the extensible one publish it on topics of their own, which are followed. SIGTERM and
-    Ctrl-C finish the pass at hand. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    Publishes the report of every broker, a sweep marker at the end of each pass, and changed policies. Brokers with the modular load
+    manager are asked for their load; those with the extensible one publish it on topics that the collector reads. SIGTERM and
+    Ctrl-C finish the current pass. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     if as_json and not once:
         raise typer.BadParameter("works with --once only; otherwise records go to the telemetry topic", param_hint="--json")
@@ -53,11 +53,11 @@ def collect(
     with stopping() as stop:
         if once:
             with log.errors(debug=options.debug(ctx)):
-                _look(settings, stop, log, as_json)
+                _print_once(settings, stop, log, as_json)
             return
         with log.errors(debug=options.debug(ctx)):
             _collect(settings, stop, log)
-    log.say(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
+    log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
@@ -66,37 +66,37 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
     for cluster in settings.clusters:
         admin_urls(cluster)
     names = [cluster.cluster for cluster in settings.clusters]
-    log.say(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
+    log.write(Line(f"collecting from {', '.join(names)} into {settings.job.topics.telemetry}", "starting", fields={"clusters": names}))
     with closing(open_publisher(settings.job.topics.telemetry, settings.job.access)) as publisher:
-        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], say=log.warn)
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        known = partial(KnownBrokers, folders=[collector_folder(settings.collector)], log=log.warn)
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
         with watched([settings.job.topics.telemetry], settings.job.access, outage):
-            collect_all(settings.clusters, settings.collector, publisher, stop, log.say, outage=outage, known=known)
+            collect_all(settings.clusters, settings.collector, publisher, stop, log.write, outage=outage, known=known)
 
 
-def _look(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
-    """One cluster after the other; of several, one that fails does not hide the others."""
+def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:
+    """Prints one cluster after the other; of several, one that fails does not hide the others."""
     found, failed, several = [], False, len(settings.clusters) > 1
     for cluster in settings.clusters:
         try:
-            found.append(_look_at(cluster, settings, stop, log, quiet=as_json))
+            found.append(_load_of(cluster, settings, stop, log, quiet=as_json))
         except RebalancerError as error:
             if not several:
                 raise
             failed = True
             found.append({"cluster": cluster.cluster, "error": str(error)})
-            log.say(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
+            log.write(Line(str(error), "cluster-fails", "error", cluster=cluster.cluster))
     if as_json:
         console.print_json(*(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0])))
     if failed:
         raise typer.Exit(exits.ERROR)
 
 
-def _look_at(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
+def _load_of(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:
     known = KnownBrokers(cluster, [collector_folder(settings.collector)], log.warn, write=False)
     with opened(cluster, settings.collector, stop.wait, known) as source:
-        log.say(opened_line(source))
-        brokers = seen(source.cluster, look(source, _LOOK_S, stop.wait))
+        log.write(opened_line(source))
+        brokers = seen(source.cluster, run_until_complete(source, _ONCE_TIMEOUT_S, stop.wait))
     if not quiet:
         console.show(as_table(brokers, settings.engine.weights))
     return {"cluster": source.cluster, "load_manager": source.manager, "brokers": fields_of(brokers, settings.engine.weights)}

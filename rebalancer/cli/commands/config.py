@@ -1,4 +1,4 @@
-"""`rebalancer config`: what every setting is and where its value comes from, whether a file is right, and the JSON Schema."""
+"""`rebalancer config`: all settings with the source of each value, the check of a settings file, and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rebalancer.settings.leaves import all_leaves
 from rebalancer.settings.load import Entry, load
 from rebalancer.settings.tree import json_schema
 
-#: Columns from which on the table is readable.
+#: Minimum width for the table.
 _WIDE = 100
 
 app = typer.Typer(no_args_is_help=True, help="Show or check settings, or print their JSON Schema.")
 
 
-@app.command(short_help="Every setting with its value and where that comes from.")
+@app.command(short_help="All settings with values and their sources.")
 def show(
     config: options.Config = None,
     overrides: options.Overrides = None,
     *,
-    changed: Annotated[bool, typer.Option("--changed", help="Only settings that are not at their default.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that differ from their defaults.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Every setting with its value, where the value comes from, its unit, Pulsar's own key and a sentence.
+    """Show all settings with value, source, unit, Pulsar's own key and description.
 
-    Flags win over the environment, the environment over the file, the file over the defaults.
+    Flags override the environment, the environment overrides the file, the file overrides defaults.
     """
     entries = [entry for entry in options.settings(config, overrides).entries if not changed or entry.kind != "default"]
     if as_json:
@@ -45,12 +45,12 @@ def show(
         console.show(Text(f"[{section}]", style="bold"), layout(list(group)), "")
 
 
-@app.command(short_help="Check a settings file by itself.")
+@app.command(short_help="Check a settings file.")
 def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="Settings file (TOML).")]) -> None:
-    """Check a settings file by itself, without the environment. Exit code 2 and one line per complaint when something is wrong."""
+    """Check a settings file without the environment. Exit code 2 and one line per complaint if something is wrong."""
     entries = load(file).entries
     given = sum(entry.kind == "file" for entry in entries)
-    print(f"{file}: fine, sets {given} of {len(entries)} settings")
+    print(f"{file}: valid, sets {given} of {len(entries)} settings")
 
 
 @app.command(short_help="Print the JSON Schema of settings files.")
@@ -59,15 +59,15 @@ def schema() -> None:
     print(json.dumps(json_schema(all_leaves()), indent=2, ensure_ascii=False))
 
 
-@app.command("from-broker-conf", short_help="Turn a broker.conf into a settings file.")
+@app.command("from-broker-conf", short_help="Convert a broker.conf to a settings file.")
 def from_broker_conf(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A broker.conf of Pulsar 4.2.")],
     *,
     as_json: options.Json = False,
 ) -> None:
-    """Turn a Pulsar broker.conf into a settings file on standard output, with every load-balancing key there is.
+    """Convert a Pulsar broker.conf to a settings file on standard output, with all load-balancing keys.
 
-    A key that has no effect here is named on standard error, with its line. Exit code 2 when a value cannot be used.
+    Keys without effect are reported on standard error with their lines. Exit code 2 if a value is invalid.
     """
     from rebalancer.settings.broker_conf import show as shown_as
     from rebalancer.settings.broker_conf.convert import convert, refuse_nothing
@@ -88,7 +88,7 @@ def _as_table(entries: list[Entry]) -> console.Sheet:
 
 
 def _as_list(entries: list[Entry]) -> Group:
-    """For narrow terminals: the meaning stands below the value, so that Pulsar's long keys stay whole."""
+    """For narrow terminals: the description is below the value, so that Pulsar's long keys stay whole."""
     keys, values = max(len(entry.leaf.key) for entry in entries), max(len(_value(entry)) for entry in entries)
     parts: list[Text | Padding] = []
     for entry in entries:

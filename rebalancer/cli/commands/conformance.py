@@ -18,18 +18,16 @@ def conformance(
     *,
     as_json: options.Json = False,
     first: Annotated[int, typer.Option("--first", metavar="K", min=0, help="Show the first K differences.")] = 0,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Also list every case with its result; without FILE, what can be compared.")
-    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Also list every case with its result; without FILE, list the suites.")] = False,
 ) -> None:
-    """Compare decisions with those of Pulsar's own classes: picks, order and state exactly, doubles bit for bit.
+    """Compare decisions with those of Pulsar's own classes: selection, order and state exactly, doubles bit for bit.
 
-    Exit code 5 when a case differs, 2 when the file cannot be compared.
+    Exit code 5 if a case differs, 2 if the file cannot be compared.
     """
     from rebalancer.cli.tables.conformance import list_suites, run
 
     if file is None and not listed:
-        raise typer.BadParameter("name a file with decision vectors, or --list for what can be compared", param_hint="FILE")
+        raise typer.BadParameter("name a file with decision vectors, or use --list for the suites", param_hint="FILE")
     if file is None:
         raise typer.Exit(list_suites(as_json=as_json))
     raise typer.Exit(run(file, as_json=as_json, first=first, listed=listed))

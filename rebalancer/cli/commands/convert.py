@@ -1,4 +1,4 @@
-"""`rebalancer convert`: a recording of JSON Lines as a columnar one, which back-tests read many times faster."""
+"""`rebalancer convert`: converts a JSON Lines recording to a columnar one, which back-tests read many times faster."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def convert(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make a columnar recording (Parquet) from JSON Lines, for `backtest` and `tune`.
+    """Convert a JSON Lines recording to a columnar one (Parquet), for `backtest` and `tune`.
 
-    Decisions on it are the same. Of load reports it keeps what decisions depend on, of all other records every byte. The file appears
-    when it is complete.
+    Decisions are the same. Keeps the fields of load reports that decisions depend on, and every byte of other records. The file
+    appears when it is complete.
     """
     if target.suffix != ENDING:
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")

@@ -1,4 +1,4 @@
-"""`rebalancer demo`: watch a skewed cluster being balanced on this machine."""
+"""`rebalancer demo`: balances a simulated cluster on this machine."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import typer
 from rebalancer.cli import console, exits, options
 
 app = typer.Typer()
-#: Settings that have a line of their own in what the demo tells.
+#: Settings that have a line of their own in the demo's output.
 _NAMED = ("shedding.strategy", "shedding.mode")
 
 
 class ModeName(StrEnum):
-    """How a strategy is run."""
+    """Mode of a strategy."""
 
     fixed = "fixed"
     parity = "parity"
 
 
 class EngineName(StrEnum):
-    """Who decides."""
+    """The program that decides."""
 
     spark = "spark"
     plain = "plain"
@@ -37,32 +37,28 @@ class EngineName(StrEnum):
 @app.command()
 def demo(
     *,
-    strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The strategy that decides, by the name it has in docs/STRATEGIES.md; avg if unsaid.")
-    ] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="NAME", help="Strategy, by its name in docs/STRATEGIES.md; default avg.")] = None,
     mode: Annotated[
-        ModeName | None, typer.Option(help="As Pulsar's class (parity), or with its known defects repaired (fixed, if unsaid).")
+        ModeName | None, typer.Option(help="As Pulsar's class (parity), or with known defects repaired (fixed, the default).")
     ] = None,
     overrides: options.Overrides = None,
-    rounds: Annotated[int, typer.Option(min=2, max=1000, metavar="N", help="End after this many rounds at the latest.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed makes another cluster.")] = 1,
+    rounds: Annotated[int, typer.Option(min=2, max=1000, metavar="N", help="Maximum number of rounds.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the simulated cluster.")] = 1,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for all files, instead of ./rebalancer-demo.", show_default=False)
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write beside them.")] = False,
-    kafka: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Use topics on this Kafka, made for this run, instead of folders.")
-    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of an earlier demo and write new ones beside them.")] = False,
+    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Use new topics on this Kafka cluster instead of folders.")] = None,
     engine: Annotated[EngineName, typer.Option(help="The Spark job, or the same decisions in a plain loop (no Java).")] = EngineName.spark,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write the report here as well as into the folder.", show_default=False)
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write the report to this file.", show_default=False)
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Watch a skewed cluster being balanced on this machine, no server needed.
+    """Balance a simulated cluster on this machine, without servers.
 
-    A modelled cluster reports, the Spark job decides, a simulated executor moves bundles, the next reports show it.
-    Exit code 0: the spread fell below what the strategy wants; 3: it did not.
+    Simulated brokers report their load, the Spark job decides, a simulated executor moves bundles, and the next reports show the effect.
+    Exit code 0: the spread fell below the strategy's target; 3: it did not.
     """
     from rebalancer.analysis.goal import goal_of
     from rebalancer.analysis.report.target import can_write, check_target
@@ -74,9 +70,9 @@ def demo(
 
     check_target(html)
     asked = load(flags=[*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode and mode.value)])
-    wishes = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
+    chosen = {entry.leaf.path: entry.value for entry in asked.entries if entry.kind != "default" and entry.leaf.path not in _NAMED}
     folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
-    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, wishes)
+    plan = Plan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine.value, folder, chosen)
     if kafka is not None:
         plan = replace(plan, kafka=OnKafka(kafka, f"rebalancer-demo-{time.time_ns() // 10**6:x}", asked.job.kafka))
     write_settings(plan)
@@ -86,7 +82,7 @@ def demo(
         with open_screen(plan, goal, quiet=as_json) as screen:
             result = run_demo(plan, settings.engine, goal, screen)
     except KeyboardInterrupt:
-        print(f"Stopped; what there is so far lies in {plan.folder}", file=sys.stderr)
+        print(f"Stopped; the results so far are in {plan.folder}", file=sys.stderr)
         raise typer.Exit(exits.INTERRUPTED) from None
     if can_write() or html is not None:
         write_demo_report([plan.report, *([] if html is None else [html])], result, settings)
@@ -98,5 +94,5 @@ def demo(
 
 
 def _program() -> str:
-    """How `rebalancer` can be called from here: by its name, or by where it lies when no path leads to it."""
+    """How to call `rebalancer` here: its name, or its path if it is not on PATH."""
     return "rebalancer" if shutil.which("rebalancer") else os.path.relpath(Path(sys.executable).with_name("rebalancer"))

@@ -1,4 +1,4 @@
-"""`rebalancer doctor`: is everything there that the job needs, and if not, what to do."""
+"""`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ def doctor(
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    spark_start: Annotated[bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a tiny job, some seconds.")] = True,
-    shadow: Annotated[bool, typer.Option("--shadow", help="Only compare with Pulsar's own shedder, which is to be on then.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds; reads nothing else.")] = False,
+    spark_start: Annotated[
+        bool, typer.Option("--spark-start/--no-spark-start", help="Start Spark for a small job, which takes some seconds.")
+    ] = True,
+    shadow: Annotated[bool, typer.Option("--shadow", help="For comparing with Pulsar's own shedder, which must be enabled then.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Only check that the job runs and closes rounds.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and failures only.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check what the job and the executor need, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
+    """Check the requirements of job and executor, and whether a running job closes rounds: settings, Java, Spark, disk, topics, Pulsar, ….
 
-    With --health a job has to run, and nothing else is looked at: a health check that takes a second.
-    Exit code 1 if a check failed; a warning is no failure.
+    With --health a job must be running, and nothing else is checked: a health check that takes a second.
+    Exit code 1 if a check failed; warnings do not count.
     """
     limit = TimeLimit(console.progress)
     findings = examine_job(config, overrides, limit) if health else examine(config, overrides, spark_start, shadow, limit)
@@ -59,7 +61,7 @@ def doctor(
 
 
 def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: bool, shadow: bool, limit: TimeLimit) -> list[Finding]:
-    """All findings in the order of the table, tokens first. With wrong settings, the places they name cannot be looked at."""
+    """All findings in the order of the output, tokens first. With invalid settings, checks of topics and folders are skipped."""
     settings, findings = _settings(config, overrides)
     job = settings.job if settings is not None else JobSettings()
     tokens = cluster.check_tokens(settings) if settings is not None else []
@@ -75,7 +77,7 @@ def examine(config: Path | None, overrides: Sequence[str] | None, spark_start: b
 
 
 def examine_job(config: Path | None, overrides: Sequence[str] | None, limit: TimeLimit) -> list[Finding]:
-    """The finding about the job, which has to run; with wrong settings, or an expired token for its rounds, what is wrong with those."""
+    """The finding about the running job; with invalid settings or an expired token for its rounds, the complaints about them."""
     settings, findings = _settings(config, overrides)
     if settings is None:
         return findings
@@ -88,13 +90,13 @@ def examine_job(config: Path | None, overrides: Sequence[str] | None, limit: Tim
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
-    """One line per check, the remedy below the finding."""
+    """One row per check, the remedy below the finding."""
     rows: list[list[str | Text]] = [[Text(finding.status, _STYLE[finding.status]), finding.check, _text(finding)] for finding in findings]
     return console.Sheet([("status", "left"), ("check", "left"), ("finding", "left")], rows)
 
 
 def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLimit) -> list[Finding]:
-    """What the settings name: folders, topics, clusters. `expired`: the token of topics on Pulsar is not valid now."""
+    """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on Pulsar is not valid now."""
     job, engine = settings.job, settings.engine
     disk = limit.run("disk", lambda: [places.check_disk(job), places.check_checkpoint(job, engine)])
     topics = limit.run("topics", lambda: places.check_topics(job, expired=expired))
@@ -113,7 +115,7 @@ def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLim
 
 def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit) -> list[Finding]:
     if not _usable(topics, "topic rounds"):
-        text = "cannot be told without the rounds topic"
+        text = "unknown without the rounds topic"
         return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
     return [
         *limit.run("job", lambda: [running.check_job(job, engine, wall_clock_ms(), expected=False)], "warn"),

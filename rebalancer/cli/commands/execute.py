@@ -1,4 +1,4 @@
-"""`rebalancer execute`: carries out commands on a Pulsar cluster, or says what it would do."""
+"""`rebalancer execute`: applies commands to a Pulsar cluster, or shows what it would do."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Topic = Annotated[str | None, typer.Option(metavar="URI", help="Topic, for examp
 def execute(
     ctx: typer.Context,
     *,
-    apply: Annotated[bool, typer.Option("--apply", help="Carry commands out. Without it nothing is changed.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop when all commands there are have been worked off.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply commands. Without it nothing is changed.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after all present commands.")] = False,
     commands: Topic = None,
     outcomes: Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print each outcome as the JSON record that is published.")] = False,
 ) -> None:
-    """Carry out commands on a Pulsar cluster; without --apply, say what would be done.
+    """Apply commands to a Pulsar cluster; without --apply, a dry run.
 
-    Reads the control topic in order and publishes one outcome per command. SIGTERM and Ctrl-C finish the commands at hand. Exit code 0
+    Reads the control topic in order and publishes one outcome per command. SIGTERM and Ctrl-C finish the current commands. Exit code 0
     after SIGTERM, 130 after Ctrl-C.
     """
     settings = options.settings(config, overrides, *options.flags(topics__commands=commands, topics__outcomes=outcomes))
@@ -47,7 +47,7 @@ def execute(
 
     log = Log(settings.log)
 
-    def tell(done: Done) -> None:
+    def report(done: Done) -> None:
         counts[done.outcome.status] += 1
         if as_json:
             print(encode_outcome(done.outcome).decode(), flush=True)
@@ -55,13 +55,13 @@ def execute(
             log.show(line(done))
 
     with stopping() as stop, log.errors(debug=options.debug(ctx)), ExitStack() as stack:
-        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.say)
+        outage = Outage(settings.job.kafka.outage_ms / 1000, stop.wait, log.write)
         begun = False
         while not stop.is_set():
             try:
-                with assembled(settings, apply, stop.wait, tell, log.warn) as ready:
+                with assembled(settings, apply, stop.wait, report, log.warn) as ready:
                     if not begun:
-                        log.say(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
+                        log.write(Line(_what_it_does(ready, apply, settings.pulsar.cluster), "starting", fields={"apply": apply}))
                         stack.enter_context(watched(_topics(settings), settings.job.access, outage))
                     begun = True
                     _work(ready.executor, stop, once, outage)
@@ -69,10 +69,10 @@ def execute(
             except SinkError as error:
                 if not begun:
                     raise
-                # What was begun and not finished comes again from the topics and from the journal, as after a restart.
-                outage.endure(error)
-    by = stop.by or "all worked off"
-    log.say(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
+                # Unfinished commands are read again from the topics and the journal, as after a restart.
+                outage.wait_or_raise(error)
+    by = stop.by or "all done"
+    log.write(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
@@ -83,7 +83,7 @@ def _topics(settings: Settings) -> tuple[str, ...]:
 
 
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:
-    mode = "carrying out" if apply else "dry run, nothing is changed (add --apply): reading"
+    mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
     keyed = "signed commands only" if ready.signed else "signatures are not checked"
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}"
 
@@ -93,7 +93,7 @@ def _work(executor: Executor, stop: Stop, once: bool, outage: Outage) -> None:
         executor.recover()
         while not stop.is_set():
             done = executor.step()
-            outage.over()
+            outage.succeeded()
             if done == 0 and once:
                 return
     except Stopped:

@@ -1,4 +1,4 @@
-"""`rebalancer explain`: why a command was given and what became of it, or why a broker, bundle or round was left alone."""
+"""`rebalancer explain`: why a command was issued and its outcome, or why a broker, bundle or round has no command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.analysis.explain.history import History, is_there, read_history, values_of, with_outcomes
+from rebalancer.analysis.explain.history import DecisionHistory, is_there, read_history, values_of, with_outcomes
 from rebalancer.analysis.explain.owners import owners_in
 from rebalancer.analysis.explain.sentences import broker_lines, bundle_lines, explain
-from rebalancer.analysis.explain.subject import FORMS, LATEST, Located, Subject, UnknownSubject, locate
+from rebalancer.analysis.explain.subject import FORMS, LATEST, ExplainedSubject, Located, UnknownSubject, locate
 from rebalancer.cli import console, options
 from sinks.topics.access import NO_SECURITY, TopicAccess
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
@@ -26,21 +26,21 @@ app = typer.Typer()
 def explain_command(
     word: Annotated[str, typer.Argument(metavar="[SUBJECT]", help=f"{FORMS[0].upper()}{FORMS[1:]}.")] = LATEST,
     *,
-    folder: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Folder that replay --out or demo wrote.")] = None,
+    folder: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Folder written by replay --out or demo.")] = None,
     rounds: Annotated[str | None, typer.Option(metavar="SOURCE", help="Rounds: a file, a folder or a topic URI.")] = None,
     commands: Annotated[str | None, typer.Option(metavar="SOURCE", help="Commands: a file, a folder or a topic URI.")] = None,
     outcomes: Annotated[str | None, typer.Option(metavar="SOURCE", help="Outcomes: a file, a folder or a topic URI.")] = None,
-    telemetry: Annotated[str | None, typer.Option(metavar="SOURCE", help="Load reports: for bundles that no round names.")] = None,
+    telemetry: Annotated[str | None, typer.Option(metavar="SOURCE", help="Load reports, for bundles that no round names.")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
-    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="This epoch instead of the newest that knows the subject.")] = None,
-    last: Annotated[int, typer.Option(metavar="N", min=1, help="Of a broker or bundle, show the newest N rounds.")] = 10,
+    epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="This epoch instead of the newest one with the subject.")] = None,
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="Show the newest N rounds of a broker or bundle.")] = 10,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say why a command was given and what became of it, or why a broker, bundle or round was left alone.
+    """Explain why a command was issued and its outcome, or why a broker, bundle or round has no command.
 
-    Without a SUBJECT, the newest round. Reads the topics that the settings name, or what --from, --rounds, --commands and --outcomes say
+    Without a SUBJECT, explains the newest round. Reads the topics in the settings, or --from, --rounds, --commands and --outcomes
     instead.
     """
     sources = _sources(_Sources(rounds, commands, outcomes, telemetry), folder, config, overrides)
@@ -66,7 +66,7 @@ class _Sources:
 
 
 def _sources(given: _Sources, folder: Path | None, config: Path | None, overrides: list[str] | None) -> _Sources:
-    """What is not named comes from the folder or, unless rounds and commands are both named, from the settings."""
+    """Fills in missing sources from the folder or, unless rounds and commands are both given, from the settings."""
     if folder is not None:
         place = str(folder)
         return _Sources(given.rounds or place, given.commands or place, given.outcomes or place, given.telemetry or place)
@@ -82,14 +82,14 @@ def _sources(given: _Sources, folder: Path | None, config: Path | None, override
 
 
 def _access(sources: _Sources, config: Path | None, overrides: list[str] | None) -> TopicAccess:
-    """Settings are looked at only where they are needed: files explain themselves."""
+    """Access settings of topics; settings are read only if a source is a topic on a server."""
     named = (sources.rounds, sources.commands, sources.outcomes, sources.telemetry)
     on_servers = any("://" in source and not source.startswith("file:") for source in named if source is not None)
     return options.settings(config, overrides).job.access if on_servers else NO_SECURITY
 
 
-def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> History:
-    """Outcomes are shown where there are any; only a source that was `named` for them has to be there."""
+def _read(sources: _Sources, access: TopicAccess, *, named: bool) -> DecisionHistory:
+    """Reads rounds, commands and outcomes. Outcomes are optional, unless their source was `named`."""
     history = read_history(str(sources.rounds), str(sources.commands), access)
     if sources.outcomes is None or not (named or is_there("outcomes", sources.outcomes)):
         return history
@@ -108,7 +108,7 @@ def _owners(sources: _Sources, access: TopicAccess, cluster: str | None) -> dict
     return owners_in(values_of("telemetry", sources.telemetry, access), cluster)
 
 
-def _of_cluster(history: History, cluster: str | None) -> History:
+def _of_cluster(history: DecisionHistory, cluster: str | None) -> DecisionHistory:
     if cluster is None:
         return history
     if cluster not in history.clusters:
@@ -120,15 +120,15 @@ def _lines(located: Located, last: int) -> list[str]:
     subject = located.subject
     note = [subject.note] if subject.note else []
     older = ", ".join(str(epoch) for epoch in located.elsewhere)
-    more = [f"epoch {older} has it too; --epoch N shows it"] if older else []
+    more = [f"epoch {older} also has it; --epoch N shows it"] if older else []
     if located.owner is None:
         return [*note, *explain(subject, located.history, last), *more]
-    about = explain(Subject("broker", located.owner), located.history, last)
+    about = explain(ExplainedSubject("broker", located.owner), located.history, last)
     return [*note, f"bundle {subject.name}", f"  no round mentions it; it was on {located.owner} when that last reported", *about]
 
 
 def _as_json(located: Located) -> dict[str, Any]:
-    """The records that mention the subject, as they stand on the topics."""
+    """The records that mention the subject, as on the topics."""
     subject, history = located.subject, located.history
     if subject.kind == "latest":
         rounds = history.newest_rounds()
@@ -146,7 +146,7 @@ def _as_json(located: Located) -> dict[str, Any]:
     }
 
 
-def _mentions(done: Round, subject: Subject, history: History) -> bool:
+def _mentions(done: Round, subject: ExplainedSubject, history: DecisionHistory) -> bool:
     match subject.kind:
         case "round":
             return done.round == int(subject.name)
@@ -158,7 +158,7 @@ def _mentions(done: Round, subject: Subject, history: History) -> bool:
             return bool(bundle_lines(subject.name, done, history))
 
 
-def _is_about(command: Command, subject: Subject) -> bool:
+def _is_about(command: Command, subject: ExplainedSubject) -> bool:
     match subject.kind:
         case "round":
             return command.round == int(subject.name)

@@ -12,25 +12,25 @@ from streaming.jars.connector import connector_jars
 from streaming.jars.download import fetch as fetch_jars
 from streaming.jars.download import present
 
-app = typer.Typer(no_args_is_help=True, help="Fetch the jars that Spark needs for Kafka topics.")
+app = typer.Typer(no_args_is_help=True, help="Download the jars that Spark needs for Kafka topics.")
 
 
 @app.callback()
 def root() -> None:
-    """Fetch the jars that Spark needs for Kafka topics."""
+    """Download the jars that Spark needs for Kafka topics."""
 
 
-@app.command(short_help="Put the jars of Spark's Kafka connector into a folder.")
+@app.command(short_help="Download the jars of Spark's Kafka connector to a folder.")
 def fetch(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the jars; created.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the jars; created if missing.")],
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Put the four jars of Spark's Kafka connector into a folder, each with the size and digest of the lock.
+    """Download the four jars of Spark's Kafka connector to a folder, and verify size and digest of each.
 
-    The job does this by itself when it first meets a Kafka topic. For a machine without network: fetch, copy the folder, set jars.folder.
+    The job downloads them itself when it first uses a Kafka topic. For a machine without network: fetch, copy the folder, set jars.folder.
     """
     settings = options.settings(config, overrides).job.jars
     fetch_jars(connector_jars(), folder, settings.maven_url, console.progress)

@@ -1,4 +1,4 @@
-"""`rebalancer record`: a topic into a recording that `replay` reads."""
+"""`rebalancer record`: copies a topic into a recording for `replay`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from rebalancer.cli import console, exits, options
 from sinks.recordings.columnar import ENDING
-from sinks.recordings.recorder import ENDINGS, Patience
+from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
 from sinks.stopping import stopping
 from sinks.topics.access import open_reader
@@ -27,14 +27,14 @@ app = typer.Typer()
 def record(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="The recording: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
     *,
-    topic: Annotated[str | None, typer.Option(metavar="URI", help="The topic to copy; the telemetry of the settings if not given.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C or SIGTERM.")] = False,
+    topic: Annotated[str | None, typer.Option(metavar="URI", help="Topic to copy; by default the telemetry topic of the settings.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C or SIGTERM.")] = False,
     until_idle: Annotated[
-        float | None, typer.Option("--until-idle", metavar="SECONDS", min=0, help="Go on until nothing came for so long.")
+        float | None, typer.Option("--until-idle", metavar="SECONDS", min=0, help="Continue until no record has arrived for this time.")
     ] = None,
     form: Annotated[
         Literal["jsonl", "parquet"] | None,
-        typer.Option("--format", help="As FILE's ending says, if not given; parquet is for backtest and tune, and keeps less of reports."),
+        typer.Option("--format", help="By default from FILE's ending; parquet is for backtest and tune, and keeps less of reports."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     config: options.Config = None,
@@ -43,20 +43,20 @@ def record(
 ) -> None:
     """Copy a topic into a recording, record by record, byte for byte; with source.format raw, brokers' reports get our envelope.
 
-    Without --follow or --until-idle, copies what is there now. The file appears when it is complete; Ctrl-C and SIGTERM complete it, and
-    so does a topic that is lost while more of it is waited for (exit code 1).
+    Without --follow or --until-idle, copies the present records. The file appears when it is complete; Ctrl-C and SIGTERM complete it, and
+    so does the loss of the topic while the command waits for records (exit code 1).
     """
     _check(target, force, form)
     job = options.settings(config, overrides).job
     uri = parse_topic(topic if topic is not None else job.topics.telemetry)
-    # Other topics hold what we have written, which has its own forms.
+    # Other topics contain our own records, which have their own formats.
     source = job.source if str(uri) == str(parse_topic(job.topics.telemetry)) else SourceSettings()
-    patience = Patience(follow, until_idle, job.kafka.outage_ms / 1000)
-    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=patience.waits, source=source)) as reader:
-        outage = Outage(patience.outage_s, stop.wait, console.progress)
+    until = StopCondition(follow, until_idle, job.kafka.outage_ms / 1000)
+    with stopping() as stop, closing(open_reader(str(uri), job.access, follow=until.waits, source=source)) as reader:
+        outage = Outage(until.outage_s, stop.wait, console.progress)
         with watched([str(uri)], job.access, outage):
             unread = Skipped(str(uri), "record")
-            done = copy(reader, target, patience, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
+            done = copy(reader, target, until, stop, console.progress if follow else lambda _: None, unread=unread, outage=outage)
     for line in unread.lines():
         console.progress(f"warning: {line}")
     if as_json:
@@ -71,7 +71,7 @@ def record(
 
 def _check(target: Path, force: bool, form: str | None) -> None:
     if form is not None and (form == "parquet") != (target.suffix == ENDING):
-        raise typer.BadParameter(f"{target.name} has another ending than --format {form} wants", param_hint="FILE")
+        raise typer.BadParameter(f"{target.name} does not have the ending of --format {form}", param_hint="FILE")
     if not target.name.endswith(ENDINGS):
         raise typer.BadParameter(f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE")
     if target.exists() and not force:

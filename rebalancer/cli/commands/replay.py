@@ -1,4 +1,4 @@
-"""`rebalancer replay`: decisions on a recording, by the plain loop or by Spark, or on records piped in."""
+"""`rebalancer replay`: decisions for a recording, computed by the plain loop or by Spark, or for piped records."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ def replay(
     ] = None,
     *,
     from_topic: Annotated[
-        str | None, typer.Option("--from-topic", metavar="URI", help="Instead of a recording: all records that a topic holds now.")
+        str | None, typer.Option("--from-topic", metavar="URI", help="Use all present records of a topic instead of a recording.")
     ] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the three output topics as files here.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the output topics as files to DIR.")] = None,
     engine: Annotated[EngineKind, typer.Option("--engine", help="Decide in this process, or in the streaming job.")] = "plain",
     records_per_batch: Annotated[
-        int | None, typer.Option("--records-per-batch", metavar="N", help="With --engine spark: records in a micro-batch.")
+        int | None, typer.Option("--records-per-batch", metavar="N", help="With --engine spark: records per micro-batch.")
     ] = None,
     shuffle_partitions: Annotated[
-        int | None, typer.Option("--shuffle-partitions", metavar="N", help="With --engine spark: partitions of the state.")
+        int | None, typer.Option("--shuffle-partitions", metavar="N", help="With --engine spark: number of state partitions.")
     ] = None,
     rejected: Annotated[
-        Path | None, typer.Option("--rejected", metavar="FILE", help="With -: write rejected records here as JSON lines.")
+        Path | None, typer.Option("--rejected", metavar="FILE", help="With -: write rejected records to this file as JSON lines.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with pictures: one HTML file.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with charts as one HTML file.")] = None,
     fail_on_imbalance: Annotated[
-        bool, typer.Option("--fail-on-imbalance", help="Exit 3 when a cluster's last round is less even than the strategy wants it.")
+        bool, typer.Option("--fail-on-imbalance", help="Exit with 3 if a cluster's last round is above the strategy's target spread.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Decide on a recording, or on records piped in, and show or keep the decisions.
+    """Compute decisions for a recording or piped records; print or store them.
 
-    With --out DIR, writes commands.jsonl, rounds.jsonl, rejected.jsonl and, where there are any, outcomes.jsonl, and prints a summary;
-    without, prints one line per decision.
-    The same recording and settings give the same bytes, whichever engine decides.
+    With --out DIR, writes commands.jsonl, rounds.jsonl, rejected.jsonl and, if there are outcomes, outcomes.jsonl, and prints a summary;
+    without it, prints one line per decision.
+    Equal recordings and settings give equal bytes with both engines.
 
-    With - as the recording, reads records from standard input and answers on standard output: as each round closes, its commands, then
-    its round record, one JSON object per line, before more input is read. Rejected records are told on standard error.
+    With - as the recording, reads records from standard input and writes to standard output: when a round closes, its commands, then
+    its round record, one JSON object per line, before it reads more input. Rejected records are reported on standard error.
     """
     flags = options.flags(job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions)
     if recording == "-":
@@ -75,7 +75,7 @@ def replay(
         _pipe(options.settings(config, overrides, *flags), rejected)
         return
     if (recording is None) == (from_topic is None):
-        raise typer.BadParameter("name one of the two: a recording, or --from-topic", param_hint="RECORDING")
+        raise typer.BadParameter("name either a recording or --from-topic", param_hint="RECORDING")
     if rejected is not None:
         raise typer.BadParameter("only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected")
     check_target(html)
@@ -85,13 +85,13 @@ def replay(
     quiet = as_json or out is not None
     made = decisions.collect(_shown(_answers(source, settings, engine), quiet))
     if quiet:
-        _tell_rejected(origin, made)
+        _report_rejected(origin, made)
     files = {} if out is None else _write(out, made, source)
     files |= {} if html is None else _write_html(html, origin, made, settings, source.verdicts())
     _print_summary(_Replayed(origin, source.count, settings, made, files), as_json)
     check_use(origin, source.count, len(made.rejected))
     if fail_on_imbalance:
-        _fail_if_uneven(made, settings)
+        _fail_on_imbalance(made, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,15 @@ def _write(out: Path, made: decisions.Decisions, source: Passing) -> dict[str, P
 
 
 def _of_topic(uri: str, job: JobSettings) -> Iterator[Placed]:
-    """The records of a topic as lines of a recording, with their positions on the topic; at the end a warning about what was not read."""
+    """The records of a topic as lines of a recording, with their positions; ends with a warning about unread records."""
     unread = Skipped(uri, "telemetry record")
     for found in readable(topic_records(uri, job.access, job.source), as_line, unread):
         yield Placed(*found)
     _warn(unread)
 
 
-def _tell_rejected(origin: str, made: decisions.Decisions) -> None:
-    """What was rejected and where, if the rows are not printed one by one."""
+def _report_rejected(origin: str, made: decisions.Decisions) -> None:
+    """Prints a summary of rejected records, if the rows are not printed one by one."""
     skipped = Skipped(origin, "usable telemetry record")
     for row in made.rejected:
         rejected = decode_rejected(row.value)
@@ -176,7 +176,7 @@ def _write_html(html: Path, origin: str, made: decisions.Decisions, settings: Se
     return {"html": html}
 
 
-def _fail_if_uneven(made: decisions.Decisions, settings: Settings) -> None:
+def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
     goal = goal_of(settings.engine)
     uneven = [last for last in made.last_rounds() if not goal.reached(last)]
     for last in uneven:

@@ -1,4 +1,4 @@
-"""`rebalancer run`: the streaming job until it is stopped."""
+"""`rebalancer run`: runs the streaming job until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ def run(
     commands: Topic = None,
     rounds: Topic = None,
     rejected: Topic = None,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where Spark runs, for example local[2,3] or spark://host:7077.")
-    ] = None,
-    drain: Annotated[bool, typer.Option("--drain", help="Stop when all telemetry there is has been processed.")] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, for example local[2,3] or spark://host:7077.")] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Process all present telemetry, then stop.")] = False,
 ) -> None:
-    """Run the streaming job: telemetry in, commands out, until it is stopped.
+    """Run the streaming job: read telemetry, publish commands.
 
-    Each micro-batch is told on standard error. SIGTERM and Ctrl-C finish the micro-batch that is being worked on; the next start goes on
-    from the checkpoint. Exit code 0 after SIGTERM, 130 after Ctrl-C.
+    Logs each micro-batch on standard error. SIGTERM and Ctrl-C finish the current micro-batch; the next start continues from
+    the checkpoint. Exit code 0 after SIGTERM, 130 after Ctrl-C.
     """
     places = options.flags(
         job__checkpoint=checkpoint,
@@ -56,7 +54,7 @@ def run(
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written
     text = f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
-    log.say(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
+    log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
     if stopped_by == "SIGINT":
         raise typer.Exit(exits.INTERRUPTED)
 
@@ -65,14 +63,14 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:
     from streaming.job import run_job
 
     strategy, mode = settings.engine.strategy, settings.engine.mode
-    log.say(
+    log.write(
         Line(f"starting: {strategy} ({mode}) on {settings.job.topics.telemetry}", "starting", fields={"strategy": strategy, "mode": mode})
     )
     return run_job(
         settings.job,
         settings.engine,
         drain=drain,
-        on_progress=lambda batch: log.say(Line(batch.line(), "micro-batch", fields=asdict(batch))),
+        on_progress=lambda batch: log.write(Line(batch.line(), "micro-batch", fields=asdict(batch))),
         stop=stop,
-        say=log.say,
+        log=log.write,
     )

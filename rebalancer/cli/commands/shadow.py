@@ -1,4 +1,4 @@
-"""`rebalancer shadow`: what Pulsar's own shedder did, beside what ours wanted."""
+"""`rebalancer shadow`: compares the moves of Pulsar's own shedder with our decisions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.analysis.explain.history import History, read_history
+from rebalancer.analysis.explain.history import DecisionHistory, read_history
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.shadow.agreement import compare
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
@@ -35,32 +35,33 @@ def shadow(
     ] = None,
     *,
     within: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="A move and a command for the same bundle belong together within this time.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Maximum time between a move and a command for the same bundle that count as one."),
     ] = 600.0,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only from then on: 2h before the newest record, or a UTC time.")
+        str | None, typer.Option(metavar="WHEN", help="Only records after this time: 2h before the newest record, or a UTC time.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only until then: 30m or 2026-11-20T23:51.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only records before this time: 30m or 2026-11-20T23:51.")] = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare our decisions with the moves that Pulsar's own shedder made meanwhile. Acts on nothing.
+    """Compare our decisions with the moves of Pulsar's own shedder. Changes nothing.
 
-    Run `collect` and `run` on a cluster whose built-in shedder is on, and no executor: then this reads the topics of telemetry, commands
-    and rounds. Of a recording, our decisions are those that these settings would have made. Moves are seen in changes of ownership.
+    Run `collect` and `run` on a cluster whose built-in shedder is enabled, without executor; this command reads the topics of telemetry,
+    commands and rounds. For a recording, decisions are computed with these settings. Moves are detected as changes of ownership.
     """
     settings = options.settings(config, overrides)
-    seen = _look(recording, settings)
-    compared = window(since, until, seen.watch.last_ms)
-    people = by_people(seen.moved, seen.history.rounds, settings.engine.round.cool_down_ms, seen.traffic)
-    bundles = {move.cluster: len(seen.watch.known(move.cluster)) for move in seen.moved}
-    agreement = compare(seen.moved, seen.history, round(within * 1000), bundles=bundles, people=people, window=compared)
-    wanderers = to_and_fro([move for move in seen.moved if move.ts in compared])
+    given = _read_input(recording, settings)
+    compared = window(since, until, given.watch.last_ms)
+    people = by_people(given.moved, given.history.rounds, settings.engine.round.cool_down_ms, given.traffic)
+    bundles = {move.cluster: len(given.watch.known(move.cluster)) for move in given.moved}
+    agreement = compare(given.moved, given.history, round(within * 1000), bundles=bundles, people=people, window=compared)
+    wanderers = to_and_fro([move for move in given.moved if move.ts in compared])
     if as_json:
         body = {
-            "records": {"first_ms": seen.watch.first_ms, "last_ms": seen.watch.last_ms},
-            "rounds": len(seen.history.rounds),
+            "records": {"first_ms": given.watch.first_ms, "last_ms": given.watch.last_ms},
+            "rounds": len(given.history.rounds),
             "window": {"since_ms": compared.since_ms, "until_ms": compared.until_ms},
             **report.as_json(agreement, wanderers),
         }
@@ -73,17 +74,17 @@ def shadow(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What is in the telemetry: moves, and what the watches have learned; and what we decided meanwhile."""
+class _Input:
+    """The input of the comparison: moves and traffic in the telemetry, and our decisions of the same time."""
 
     watch: OwnershipWatch
     traffic: TrafficWatch
     moved: list[Moved]
-    history: History
+    history: DecisionHistory
 
 
-def _look(recording: str | None, settings: Settings) -> _Seen:
-    """Reads everything, with a warning for what is not as it should be. Raises SinkError where there is no telemetry."""
+def _read_input(recording: str | None, settings: Settings) -> _Input:
+    """Reads the input and prints warnings. Raises SinkError without telemetry."""
     watch, traffic, topics = OwnershipWatch(), TrafficWatch(), settings.job.topics
     skipped = Skipped(recording or topics.telemetry, "telemetry record")
     if recording is None:
@@ -92,15 +93,15 @@ def _look(recording: str | None, settings: Settings) -> _Seen:
     else:
         moved = _moves(watch, traffic, plain.of_recording(recording), skipped)
         history = _decided(recording, settings)
-    for told in (*skipped.lines(), *history.skipped):
-        console.progress(f"warning: {told}")
+    for line in (*skipped.lines(), *history.skipped):
+        console.progress(f"warning: {line}")
     if watch.first_ms is None:
-        raise SinkError(f"{skipped.source} holds no telemetry, so nobody's moves can be seen in it; let collect fill it.")
+        raise SinkError(f"{skipped.source} contains no telemetry, so moves cannot be detected; run collect first.")
     if watch.applied:
         console.progress(
-            f"warning: {watch.applied} commands of ours were carried out meanwhile; shadow mode wants no executor that applies"
+            f"warning: {watch.applied} of our commands were applied meanwhile; shadow mode requires that no executor applies commands"
         )
-    return _Seen(watch, traffic, moved, history)
+    return _Input(watch, traffic, moved, history)
 
 
 def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Placed | TopicRecord], skipped: Skipped) -> list[Moved]:
@@ -112,8 +113,8 @@ def _moves(watch: OwnershipWatch, traffic: TrafficWatch, records: Iterable[Place
     return [*found, *watch.rest()]
 
 
-def _decided(recording: str, settings: Settings) -> History:
+def _decided(recording: str, settings: Settings) -> DecisionHistory:
     rows = plain.decide(plain.of_recording(recording), settings.engine, settings.job.wire)
     made = decisions.collect(row for answer in rows for row in answer)
     rounds = tuple(decode_round(row.value) for row in made.rounds)
-    return History(rounds, tuple(decode_command(row.value) for row in made.commands))
+    return DecisionHistory(rounds, tuple(decode_command(row.value) for row in made.commands))

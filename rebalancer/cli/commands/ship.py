@@ -1,4 +1,4 @@
-"""`rebalancer ship`: the Python packages that Spark's workers need, in one archive."""
+"""`rebalancer ship`: packs the Python packages that Spark's workers need into one archive."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ app = typer.Typer()
 
 @app.command()
 def ship(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write; its name ends with .tar.gz.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write; its name ends with .tar.gz.")],
     *,
     as_json: options.Json = False,
 ) -> None:
-    """Pack all Python packages that the job needs, as they are installed here, for workers that have only Python and Spark.
+    """Pack all installed Python packages that the job needs, for workers that have only Python and Spark.
 
-    Name the archive as job.environment, and every worker unpacks it; our own code travels with the job by itself. The workers need a Python
-    of the same minor version on their PATH, and the same kind of machine.
+    Set job.environment to the archive, and every worker unpacks it; the job sends our own code itself. Workers need Python of the same
+    minor version on their PATH, and the same platform.
     """
     manifest = write_environment(file)
     size = file.stat().st_size

@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.analysis.simulate import runs
-from rebalancer.analysis.simulate.run_requests import checked, wishes
+from rebalancer.analysis.simulate import published_comparison, ratings, runs
+from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
-from rebalancer.cli.simulate import published_comparison, ratings, tables
+from rebalancer.cli.simulate import published_tables, rating_tables, tables
 from rebalancer.simulation.scenarios import catalog
 
 app = typer.Typer()
-#: In place of a scenario: all published cards, compared with what was published; everything that comes with the project.
+#: Words instead of a scenario: all published cards, compared with the published figures; all built-in scenarios.
 PUBLISHED, ALL = "published", "all"
 
 
@@ -30,31 +30,34 @@ def simulate(
         typer.Argument(metavar="SCENARIO…", help="Names or .toml files; published = the cards E1–E10, all = all of --list."),
     ] = None,
     *,
-    listed: Annotated[bool, typer.Option("--list", help="Print the scenarios that come with the project.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the built-in scenarios.")] = False,
     strategy: Annotated[
         list[str] | None,
         typer.Option("--strategy", metavar="NAME", help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable."),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="fixed or parity, where --strategy does not say; otherwise as the scenario says.")
+        str | None, typer.Option(metavar="MODE", help="fixed or parity, if --strategy does not name it; by default that of the scenario.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=10_000, metavar="N", help="So many runs of each, with different traffic: 5, published 20.")
+        int | None,
+        typer.Option(min=1, max=10_000, metavar="N", help="Number of runs of each, with different traffic; default 5, for published 20."),
     ] = None,
-    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="The first of the seeds.")] = 1,
-    bundles: Annotated[int | None, typer.Option(min=1, metavar="N", help="Instead of the scenario's number of bundles.")] = None,
-    minutes: Annotated[int | None, typer.Option(min=2, metavar="N", help="Instead of the scenario's length.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, max=256, metavar="N", help="Processes; the cores of this machine if unsaid.")] = None,
+    first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
+    bundles: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of bundles instead of the scenario's.")] = None,
+    minutes: Annotated[int | None, typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, metavar="N", help="Number of processes; default: the machine's cores.")
+    ] = None,
     overrides: options.Overrides = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write one report with pictures of the first seed of everything.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one report with charts of the first seed of each run.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run modelled clusters in virtual time and say how each strategy did.
+    """Run strategies on modelled clusters in virtual time.
 
-    The same seed gives the same figures on every machine and in any number of processes. With published as the scenario, every figure is
-    compared with the one that was published: a published run is one draw, so its percentile among the seeds is what counts.
+    The same seed gives the same figures on every machine and with any number of processes. With published as the scenario, every figure is
+    compared with the published one: a published run is one draw, so the result is its percentile among the seeds.
     """
     if listed:
         _list(as_json)
@@ -64,10 +67,14 @@ def simulate(
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios)
     changes = {key: value for key, value in (("bundles", bundles), ("minutes", minutes)) if value is not None}
-    wished = wishes(names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ())
-    checked([wish for wish in wished if wish.seed == first_seed])  # before the first run
-    with _progress(len(wished)) as advance:
-        made = runs.make_all(wished, jobs or os.cpu_count() or 1, advance, lambda wish: html is not None and wish.seed == first_seed)
+    requests = run_requests(
+        names, strategy or (), range(first_seed, first_seed + count), mode=mode, changes=changes, overrides=overrides or ()
+    )
+    checked([request for request in requests if request.seed == first_seed])  # before the first run
+    with _progress(len(requests)) as advance:
+        made = runs.make_all(
+            requests, jobs or os.cpu_count() or 1, advance, lambda request: html is not None and request.seed == first_seed
+        )
     if compared:
         _show_published(made, as_json)
     else:
@@ -78,10 +85,10 @@ def simulate(
 
 def _names(scenarios: Sequence[str] | None) -> tuple[str, ...]:
     if not scenarios:
-        raise typer.BadParameter("name one (--list shows them), or all, or published for the cards E1–E10", param_hint="SCENARIO")
+        raise typer.BadParameter("name a scenario (see --list), or all, or published for the cards E1–E10", param_hint="SCENARIO")
     for word in (PUBLISHED, ALL):
         if word in scenarios and len(scenarios) > 1:
-            raise typer.BadParameter(f"{word} stands alone; leave out the others, or name single scenarios", param_hint="SCENARIO")
+            raise typer.BadParameter(f"{word} cannot be combined with other scenarios", param_hint="SCENARIO")
     return catalog.names() if list(scenarios) == [ALL] else tuple(dict.fromkeys(scenarios))
 
 
@@ -95,20 +102,20 @@ def _write_page(made: Sequence[runs.Made], html: Path) -> None:
 def _show(made: Sequence[runs.Made], as_json: bool) -> None:
     found = ratings.rated(made)
     if as_json:
-        rated = {} if found is None else {"ratings": ratings.as_json(found)}
+        rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})
         return
     console.show(*tables.by_scenario(made), tables.LEGEND)
     if found is not None:
-        console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
+        console.show(rating_tables.table(found), rating_tables.legend(found), rating_tables.verdict(found))
 
 
 def _show_published(made: Sequence[runs.Made], as_json: bool) -> None:
     compared = published_comparison.compare(made)
     if as_json:
-        console.print_json("simulate-published", 1, {**published_comparison.as_json(compared), **tables.as_json(made)})
+        console.print_json("simulate-published", 1, {**published_tables.as_json(compared), **tables.as_json(made)})
     else:
-        console.show(published_comparison.table(compared), published_comparison.verdict(compared))
+        console.show(published_tables.table(compared), published_tables.verdict(compared))
 
 
 def _list(as_json: bool) -> None:
@@ -127,7 +134,7 @@ def _length(minutes: int) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal; elsewhere one line."""
+    """A progress bar on a terminal, otherwise one line."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,4 +1,4 @@
-"""`rebalancer state`: what a checkpoint remembers about every broker."""
+"""`rebalancer state`: shows the state of each broker in a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NONE = "–"
 @app.command()
 def state(
     checkpoint: Annotated[
-        str | None, typer.Argument(metavar="[CHECKPOINT]", help="Folder of the checkpoint; else what the settings name.")
+        str | None, typer.Argument(metavar="[CHECKPOINT]", help="Folder of the checkpoint; by default that of the settings.")
     ] = None,
     *,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a checkpoint remembers about every broker: averaged usage, hit counts, age of its newest report.
+    """Show the state of each broker in a checkpoint: averaged usage, hit counts, age of its newest report.
 
     Reads the last committed micro-batch through Spark, which takes some seconds; the job may be running.
     """
@@ -41,14 +41,14 @@ def state(
         console.print_json("state", 1, {"checkpoint": folder, "brokers": [asdict(row) for row in rows]})
         return
     if not rows:
-        print(f"{folder}: no broker is remembered yet")
+        print(f"{folder}: contains no broker yet")
     for cluster, group in groupby(rows, key=lambda row: row.cluster):
         brokers = list(group)
         console.show(f"cluster {cluster}, round {brokers[0].round}", as_table(brokers), "")
 
 
 def as_table(brokers: Sequence[BrokerStateRow]) -> console.Sheet:
-    """Brokers of one cluster. EWMA is ThresholdShedder's memory, hits are AvgShedder's."""
+    """The brokers of one cluster. EWMA is the state of ThresholdShedder, hits are that of AvgShedder."""
     columns: list[tuple[str, console.Side]] = [("broker", "left")]
     columns += [(name, "right") for name in ("report age", "EWMA", "hits high", "low", "bundles", "msg/s", "MB/s")]
     rows = [

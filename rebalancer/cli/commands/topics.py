@@ -1,4 +1,4 @@
-"""`rebalancer topics`: makes the topics on Kafka and Pulsar that the settings name."""
+"""`rebalancer topics`: creates the topics of the settings on Kafka and Pulsar."""
 
 from __future__ import annotations
 
@@ -16,50 +16,54 @@ from sinks.topics.uri import TopicUri, parse_topic
 from strategies.errors import SettingsError
 from streaming.settings import JobSettings
 
-app = typer.Typer(no_args_is_help=True, help="Make the topics on Kafka and Pulsar that the settings name.")
+app = typer.Typer(no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar.")
 
 Made = Literal["created", "updated", "left"]
 _SENTENCES: Mapping[Made, str] = {
     "created": "created",
-    "updated": "is there already; its retention and inactive topic policies are set",
-    "left": "is there already, left as it is",
+    "updated": "already exists; its retention and inactive topic policies are set",
+    "left": "already exists, unchanged",
 }
 NAMES = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 
 
 @app.callback()
 def root() -> None:
-    """Make the topics on Kafka and Pulsar that the settings name."""
+    """Create the topics of the settings on Kafka and Pulsar."""
 
 
-@app.command(short_help="Make what is missing of the five topics.")
+@app.command(short_help="Create the missing ones of the five topics.")
 def create(
     *,
-    partitions: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions of each; a cluster's records share one.")] = 1,
+    partitions: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions per topic; a cluster's records share one.")
+    ] = 1,
     replication: Annotated[
-        int, typer.Option(min=-1, max=100, metavar="N", help="Copies of each partition; -1 is the cluster's own default.")
+        int, typer.Option(min=-1, max=100, metavar="N", help="Replicas per partition; -1 is the cluster's own default.")
     ] = -1,
-    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, metavar="N", help="How long records are kept.")] = 168,
+    retention_hours: Annotated[int, typer.Option(min=1, max=87_600, metavar="N", help="Minimum retention of records.")] = 168,
     update: Annotated[
-        bool, typer.Option("--update", help="Set the retention and the inactive topic policies of Pulsar topics that exist, too.")
+        bool, typer.Option("--update", help="Also set the retention and inactive topic policies of existing Pulsar topics.")
     ] = False,
     config: options.Config = None,
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make those of the five topics that are on Kafka or Pulsar and are missing; leave the others as they are.
+    """Create the missing ones of the five topics on Kafka or Pulsar; existing ones stay unchanged.
 
-    None is compacted: records carry their cluster as the key, compaction would delete all but the newest of each cluster. On Pulsar,
-    where copies are a setting of the namespace, one partition makes a topic without partitions. Pulsar topics get a retention, and brokers
-    do not delete them while they are idle.
+    No topic is compacted: the key of a record is its cluster, so compaction would delete all but the newest record of each cluster. On
+    Pulsar, where replication is set on the namespace, one partition creates a non-partitioned topic. Pulsar topics get a retention, and
+    brokers do not delete them while they are idle.
     """
     job = options.settings(config, overrides).job
     topics = {name: parse_topic(getattr(job.topics, name)) for name in NAMES}
     served = {name: topic for name, topic in topics.items() if topic.scheme != "file"}
     if not served:
-        raise SettingsError(["topics: all are folders, which need no making; set topics.telemetry and the others to kafka:// or pulsar://"])
+        raise SettingsError(
+            ["topics: all are folders, which are created on first use; set topics.telemetry and the others to kafka:// or pulsar://"]
+        )
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
-    # A rejected record holds the whole original in base64.
+    # A rejected record contains the whole original in base64.
     plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
     done = {name: _made(topic, plans.get(name, plan), job, update) for name, topic in served.items()}
     if as_json:

@@ -1,4 +1,4 @@
-"""`rebalancer tune`: are there settings that would have been better for the cluster that was recorded?"""
+"""`rebalancer tune`: searches for settings that would have been better for a recorded cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rebalancer.analysis.report.target import check_target
 from rebalancer.cli import console, options
 
 if TYPE_CHECKING:
-    from rebalancer.analysis.tune.search import Cost, Found, Trial
+    from rebalancer.analysis.tune.search import Cost, SearchResult, Trial
     from rebalancer.settings.load import Settings
 
 app = typer.Typer()
@@ -22,21 +22,21 @@ app = typer.Typer()
 def tune(
     recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file.")],
     *,
-    strategy: Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="Instead of the settings' strategy.")] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, metavar="N", help="How many sets of settings to try.")] = 24,
+    strategy: Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="Strategy instead of the one in the settings.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, metavar="N", help="Number of sets of settings to try.")] = 24,
     training: Annotated[
-        float, typer.Option("--training", min=0.1, max=0.9, metavar="PART", help="The part of the time to search on; the rest is the test.")
+        float, typer.Option("--training", min=0.1, max=0.9, metavar="PART", help="Part of the time for the search; the rest is the test.")
     ] = 0.6,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Another seed draws other sets.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the drawn sets.")] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report of the best on the test part.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Search settings on a recording: how even, at what cost, and is it better than now?
+    """Search for better settings on a recording.
 
-    Searches on the first part of the time and judges on the rest. The loop is closed: recorded loads of bundles go where the moves say (see
-    `backtest`). Prints the sets that no other beats, and says whether one is better than the current settings, and on how much data.
+    Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads of bundles follow the moves (see
+    `backtest`). Prints the sets that no other set beats, and whether one is better than the current settings, and on how much data.
     """
     from rebalancer.analysis.backtest.several import run_all
     from rebalancer.analysis.backtest.source import columnar
@@ -46,7 +46,7 @@ def tune(
     check_target(html)
     named = options.flags(shedding__strategy=strategy)
     current = options.settings(config, overrides, *named)
-    wanted = [_different(changes, current) for changes in drawn(current.engine.strategy, trials, seed)]
+    wanted = [_different(changes, current) for changes in drawn(current.engine.entry, trials, seed)]
     sets = [(changes, options.settings(config, overrides, *named, *changes)) for changes in wanted if changes]
     with columnar(recording, current.job.wire, console.progress) as path:
         split_ms = _split(path, training, recording)
@@ -60,41 +60,41 @@ def tune(
 
 
 def _different(changes: tuple[str, ...], current: Settings) -> tuple[str, ...]:
-    """Without what is as it is now."""
+    """The changes that differ from the current settings."""
     parts = [(change, *change.split("=")) for change in changes]
     return tuple(change for change, path, value in parts if float(current.value(path)) != float(value))
 
 
 def _split(path: Path, training: float, recording: Path) -> int:
-    """Where the test part begins, ms. `path`: the columnar form of the recording."""
+    """Start of the test part, ms. `path`: the columnar form of the recording."""
     from sinks.recordings.columnar_reading import read_blocks
     from strategies.errors import SinkError
 
     times = [(int(block.ts[block.ts > 0].min()), int(block.ts.max())) for block in read_blocks(path) if (block.ts > 0).any()]
     if not times:
-        raise SinkError(f"{recording} holds no record with a time, so there is nothing to tune on; name a recording of load reports.")
+        raise SinkError(f"{recording} contains no record with a time, so there is nothing to tune on; name a recording of load reports.")
     begin, end = min(low for low, _ in times), max(high for _, high in times)
     return begin + round(training * (end - begin))
 
 
-def sentence(found: Found) -> str:
-    """Whether there is something better than the current settings, how much, and on how much data."""
+def sentence(found: SearchResult) -> str:
+    """The result as a sentence: whether something is better than the current settings, by how much, and on how much data."""
+    from rebalancer.analysis.report.figure_texts import duration, number, points
     from rebalancer.analysis.report.verdict import FEW_ROUNDS
-    from rebalancer.analysis.report.wording import duration, number, points
 
     now, best = found.current.test, found.best
     if now is None or not now.rounds:
-        return "The test part holds no round: record for longer, or take a smaller --training part."
+        return "The test part contains no round: record for longer, or use a smaller --training part."
     data = f"{number(now.rounds, 'test round')} ({duration(round(now.days * 86_400_000))})"
     doubt = "" if now.rounds >= FEW_ROUNDS else f" That is too little to rely on: record at least {FEW_ROUNDS} rounds for the test part."
     if best is None or best.test is None:
         return f"Keep the current settings: none of {number(found.tried, 'set')} tried was better on both parts, judged on {data}.{doubt}"
     moves = f"{best.test.moves:.1f} moves a day instead of {now.moves:.1f}"
     change = f"a mean spread of {points(best.test.spread)} instead of {now.spread:.1f}, {moves}"
-    return f"Better than the current settings on {data} that the search did not see: {change}, with {best.title}.{doubt}"
+    return f"Better than the current settings on {data} that the search did not use: {change}, with {best.title}.{doubt}"
 
 
-def _show(found: Found) -> None:
+def _show(found: SearchResult) -> None:
     heads = ["settings", "training spread", "moves a day", "test spread", "moves a day", ""]
     ordered = [found.current, *found.front]
     rows = [[one.title, *_cells(one.training), *_cells(one.test), "best" if one is found.best else ""] for one in ordered]
@@ -110,7 +110,7 @@ def _cells(cost: Cost | None) -> list[str]:
     return [f"{cost.spread:.1f}", f"{cost.moves:.1f}"] if known and cost is not None else ["–", "–"]
 
 
-def _as_json(found: Found) -> dict[str, Any]:
+def _as_json(found: SearchResult) -> dict[str, Any]:
     front = [_trial(one) for one in found.front]
     best = None if found.best is None else _trial(found.best)
     return {
@@ -137,20 +137,20 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _write_html(html: Path, recording: Path, found: Found) -> None:
+def _write_html(html: Path, recording: Path, found: SearchResult) -> None:
     from rebalancer.analysis.report.page import render, write_page
-    from rebalancer.analysis.report.verdict import FEW_ROUNDS, Step, Verdict
+    from rebalancer.analysis.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 
     shown = [found.current, *([found.best] if found.best is not None else found.front[:3])]
     head, _, rest = sentence(found).partition(". ")
     detail = rest or "Both parts of the recording agree." if found.best is not None else rest
     if found.best is not None:
-        step = Step("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
+        step = NextStep("Try them:", " ".join(f"--set {change}" for change in found.best.changes))
     else:
-        step = Step("Try more sets (--trials) or another strategy (--strategy).")
-    longer = Step("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
+        step = NextStep("Try more sets (--trials) or another strategy (--strategy).")
+    longer = NextStep("Record for longer, then ask again.", "rebalancer record week.parquet --follow")
     enough = found.current.test is not None and found.current.test.rounds >= FEW_ROUNDS
-    verdict = Verdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
+    verdict = ReportVerdict("good" if enough else "unsure", f"{head.removesuffix('.')}.", detail, (step,) if enough else (longer, step))
     runs = [line for one in shown for line in one.lines]
     write_page(html, render(runs, title=f"Tuning on {recording.name}", made_by=f"rebalancer tune {recording.name}", verdict=verdict))
     console.progress(f"written: {html}")

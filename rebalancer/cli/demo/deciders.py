@@ -12,11 +12,11 @@ from contextlib import closing, contextmanager
 from rebalancer.cli.demo.job import JobProcess
 from rebalancer.cli.demo.plan import Plan
 from rebalancer.cli.demo.topics import DemoTopics
-from rebalancer.simulation.loop import Answer, Decider
-from rebalancer.simulation.telemetry import Observation
+from rebalancer.simulation.closed_loop import Answer, Decider, PolledCluster
 from sinks.plain_loop import PlainLoop
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout
+from strategies.model import TelemetryRecord
 
 #: How long the job may take for its first answer, which includes starting Spark, and for every other.
 FIRST_ANSWER_SECONDS = 240.0
@@ -25,9 +25,9 @@ POLL_SECONDS = 0.02
 
 
 @contextmanager
-def open_decider(plan: Plan, settings: EngineSettings) -> Iterator[Decider]:
+def open_decider(plan: Plan, settings: EngineSettings, cluster: PolledCluster) -> Iterator[Decider]:
     """Whoever decides in this run; the job's process ends with the context."""
-    with closing(DemoTopics(plan)) as topics:
+    with closing(DemoTopics(plan, cluster)) as topics:
         if plan.engine == "plain":
             yield PlainDecider(topics, settings)
         else:
@@ -41,11 +41,11 @@ class PlainDecider:
     def __init__(self, topics: DemoTopics, settings: EngineSettings) -> None:
         self._topics, self._loop = topics, PlainLoop(settings)
 
-    def decide(self, observations: Sequence[Observation]) -> Answer:
-        self._topics.publish(observations)
+    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+        self._topics.publish(records)
         rows = [row for record in self._topics.read("telemetry") for row in self._loop.feed(record.position, record.value, record.size)]
         self._topics.publish_rows(rows)
-        answer = self._topics.answer(_ts(observations))
+        answer = self._topics.answer(_ts(records))
         if answer is None:
             raise ContractError("the plain loop held no round at the end of a collection pass: this is a bug, please report it")
         return answer
@@ -57,10 +57,10 @@ class JobDecider:
     def __init__(self, topics: DemoTopics, job: JobProcess) -> None:
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
 
-    def decide(self, observations: Sequence[Observation]) -> Answer:
-        self._topics.publish(observations)
+    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+        self._topics.publish(records)
         gives_up = time.monotonic() + self._patience
-        while (answer := self._topics.answer(_ts(observations))) is None:
+        while (answer := self._topics.answer(_ts(records))) is None:
             self._job.check()
             if time.monotonic() > gives_up:
                 raise PublishTimeout(f"the Spark job has not answered for {self._patience:.0f} s; its log is {self._job.log}")
@@ -69,6 +69,6 @@ class JobDecider:
         return answer
 
 
-def _ts(observations: Sequence[Observation]) -> int:
+def _ts(records: Sequence[TelemetryRecord]) -> int:
     """Rounds close at the sweep that ends a collection pass."""
-    return observations[-1].ts
+    return records[-1].ts

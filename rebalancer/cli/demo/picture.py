@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rebalancer.analysis.report.page import render, write_page
-from rebalancer.analysis.report.settings import told_settings
-from rebalancer.analysis.report.verdict import Step
+from rebalancer.analysis.report.settings import shown_settings
+from rebalancer.analysis.report.verdict import NextStep
 from rebalancer.cli.demo.plan import BUNDLES
 from rebalancer.cli.demo.result import Result
 from rebalancer.settings.load import Settings
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Timeline
 from rebalancer.simulation.tracing import Measured, Tracer
 from strategies.engine import placement_of
@@ -27,10 +27,11 @@ def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings)
 
 def demo_timeline(result: Result, settings: Settings) -> Timeline:
     """Traffic is the model's ordinary one, without the noise of single rounds."""
-    cluster = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES)
-    names = [bundle.name for bundle in cluster.model.bundles]
-    rates = dict(zip(names, cluster.model.base_traffic().tolist(), strict=True))
-    owners = {name: cluster.owner(name) for name in names}
+    world = skewed_cluster(result.plan.cluster, result.plan.seed, BUNDLES).world
+    _, traffic = world.lasting(0)
+    rates = dict(zip(world.names, traffic.T.tolist(), strict=True))
+    brokers = [world.fleet.names[broker] for broker in world.ownership.owner.tolist()]
+    owners: dict[str, str | None] = dict(zip(world.names, brokers, strict=True))
     engine = settings.engine
     tracer = Tracer(
         title=f"demo: {engine.strategy}",
@@ -40,7 +41,7 @@ def demo_timeline(result: Result, settings: Settings) -> Timeline:
         goal=result.goal.text,
         seed=result.plan.seed,
         interval_ms=engine.round.interval_ms,
-        settings=told_settings(settings),
+        settings=shown_settings(settings),
     )
     moved = {name: rate[2] + rate[3] for name, rate in rates.items()}
     for step in result.steps:
@@ -62,8 +63,8 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
     return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}
 
 
-def _next() -> tuple[Step, ...]:
+def _next() -> tuple[NextStep, ...]:
     return (
-        Step("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
-        Step("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
+        NextStep("See another cluster, or another strategy:", "rebalancer demo --seed 2 --strategy threshold"),
+        NextStep("Look at your own cluster without touching it: collect its load reports, then see what would have been decided."),
     )

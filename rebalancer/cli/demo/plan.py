@@ -13,6 +13,7 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri
 from strategies.errors import SettingsError
 from strategies.settings import Mode
+from strategies.shedding.registry import SHEDDERS
 
 EngineKind = Literal["spark", "plain"]
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
@@ -35,13 +36,7 @@ class Override:
         return self.path.rpartition(".")[2]
 
 
-#: By strategy; as few as possible.
-OVERRIDES: Mapping[str, tuple[Override, ...]] = {
-    "avg": (
-        Override("shedding.avg.max_unload", 0.5, "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many rounds"),
-    ),
-}
-#: With every strategy.
+#: With every strategy, beside what its entry in the registry names.
 EVERYWHERE = Override(
     "filters.distribute_evenly", False, "even distribution counts bundles, not load; the published experiments switch it off"
 )
@@ -88,7 +83,8 @@ class Plan:
 
     @property
     def overrides(self) -> tuple[Override, ...]:
-        return tuple(one for one in (*OVERRIDES.get(self.strategy, ()), EVERYWHERE) if one.path not in self.wishes)
+        own = (Override(f"shedding.{self.strategy}.{key}", value, why) for key, (value, why) in SHEDDERS[self.strategy].demo.items())
+        return tuple(one for one in (*own, EVERYWHERE) if one.path not in self.wishes)
 
     def topic(self, name: str) -> Path:
         """The folder of one of the five topics."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.plan import TOPICS, Plan
-from rebalancer.simulation.loop import Step
+from rebalancer.simulation.closed_loop import Step
 
 #: The spread must stay below the threshold for this many rounds without a command before the demo ends early.
 QUIET_ROUNDS = 2

@@ -13,8 +13,8 @@ from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.deciders import open_decider
 from rebalancer.cli.demo.plan import BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, is_settled
-from rebalancer.simulation.loop import Step, closed_loop
-from rebalancer.simulation.skewed import skewed_cluster
+from rebalancer.simulation.closed_loop import Step, closed_loop
+from rebalancer.simulation.clusters.skewed import skewed_cluster
 from strategies.engine import EngineSettings
 
 
@@ -29,7 +29,7 @@ def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progres
     """Raises JobFailed or PublishTimeout when the job goes wrong, KeyboardInterrupt when the demo is stopped."""
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)
-    with stoppable(), open_decider(plan, settings) as decider:
+    with stoppable(), open_decider(plan, settings, cluster) as decider:
         if plan.engine == "spark":
             progress.wait("Starting the Spark job, which takes 15 to 30 seconds …")
         try:

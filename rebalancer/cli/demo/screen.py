@@ -19,7 +19,7 @@ from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.plan import Plan
 from rebalancer.cli.demo.result import Result
 from rebalancer.cli.demo.story import closing, decided, extremes, introduction, reasons, short
-from rebalancer.simulation.loop import Step
+from rebalancer.simulation.closed_loop import Step
 
 _BAR_WIDTH = 20
 _INDENT = 7

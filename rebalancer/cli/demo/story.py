@@ -9,7 +9,7 @@ from shlex import quote
 from rebalancer.analysis.goal import Goal
 from rebalancer.cli.demo.plan import BROKERS, BUNDLES, Plan
 from rebalancer.cli.demo.result import Result, files
-from rebalancer.simulation.loop import Step
+from rebalancer.simulation.closed_loop import Step
 from sinks.topics.files.segments import segment_path
 from strategies.model import Round
 

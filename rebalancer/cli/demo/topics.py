@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalancer.cli.demo.plan import TOPICS, Plan
-from rebalancer.simulation.loop import Answer
-from rebalancer.simulation.telemetry import Observation, to_json
+from rebalancer.simulation.closed_loop import Answer, PolledCluster
+from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import parse_topic
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
 from sinks.wire.outputs import OutputRow
-from strategies.model import Command, OutcomeReport, Round
+from strategies.model import Command, OutcomeReport, Round, TelemetryRecord
 
 
 class DemoTopics:
     """Publishers and readers of one run's topics; remembers how far it has read."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, cluster: PolledCluster) -> None:
         """Makes topics on Kafka; folders appear by themselves."""
         kafka = plan.kafka.settings if plan.kafka else KafkaSettings()
         uris = {name: plan.topic_uri(name) for name in TOPICS}
@@ -27,16 +27,16 @@ class DemoTopics:
             for uri in uris.values():
                 create_topic(parse_topic(uri), TopicPlan(), kafka_access(kafka))
         access = TopicAccess(kafka)
-        self._key = plan.cluster
+        self._key, self._writer = plan.cluster, TelemetryWriter(cluster)
         self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}
         self._readers = {name: open_reader(uri, access, follow=True) for name, uri in uris.items()}
         self._commands: dict[str, Command] = {}
         self._rounds: dict[int, Round] = {}
 
-    def publish(self, observations: Sequence[Observation]) -> None:
+    def publish(self, records: Sequence[TelemetryRecord]) -> None:
         """Telemetry with one flush, so that a collection pass is not seen in part (on file topics); outcomes on their own topic as well."""
-        self._publish("outcomes", [encode_outcome(seen.outcome) for seen in observations if isinstance(seen, OutcomeReport)])
-        self._publish("telemetry", [to_json(seen) for seen in observations])
+        self._publish("outcomes", [encode_outcome(one.outcome) for one in records if isinstance(one, OutcomeReport)])
+        self._publish("telemetry", [self._writer.json(one) for one in records])
 
     def publish_rows(self, rows: Sequence[OutputRow]) -> None:
         """What the plain loop decided, to where the job would have written it."""

@@ -20,7 +20,7 @@ from rebalancer.cli.doctor.token import check_expiry
 from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
 from rebalancer.settings.load import Settings
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import Source, look, opened
+from sinks.collector.source import Source, opened, run_until_complete
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s
@@ -28,7 +28,6 @@ from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from strategies.engine import EngineSettings
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized
-from strategies.shedding.registry import entry_of
 
 T = TypeVar("T")
 
@@ -117,7 +116,7 @@ def check_brokers(listed: Sequence[Broker]) -> Finding:
 
 def check_filters(listed: Sequence[Broker], engine: EngineSettings) -> Finding:
     """Do destinations pass the filters of the load manager that runs? Those of the other one find none."""
-    strategy = entry_of(engine.strategy)
+    strategy = engine.entry
     counted = strategy.load_manager if engine.filters.load_manager == "auto" else engine.filters.load_manager
     runs = sorted({name for broker in listed for name in ("modular", "extensible") if broker.manager.lower().startswith(name)})
     if runs and runs != [counted]:
@@ -153,7 +152,7 @@ def check_rivals(listed: Sequence[Broker], splitting: bool, shadow: bool) -> Ite
 
 def check_figures(source: Source, patience_s: float) -> Finding:
     """Has everybody figures, and are they new?"""
-    done = look(source, patience_s, Event().wait)
+    done = run_until_complete(source, patience_s, Event().wait)
     text = f"{len(done.answered)} of {len(done.answered) + len(done.missing)} brokers have figures"
     if not done.missing:
         return ok("reports", text)

@@ -57,7 +57,7 @@ def check_checkpoint(job: JobSettings, engine: EngineSettings) -> Finding:
 def _checkpoint(folder: Path, job: JobSettings, engine: EngineSettings) -> Finding:
     guard = guard_of(job, engine)
     try:
-        with guarded(folder, guard, patience_s=0, keep=False) as held:
+        with guarded(folder, guard, timeout_s=0, keep=False) as held:
             changed = "" if held.change is None else f"; changed since the last start, and may be: {', '.join(held.change.settings)}"
             return ok("checkpoint", f"{folder} belongs to these settings{changed}")
     except CheckpointInUse:
@@ -176,7 +176,7 @@ def _check_pulsar(check: str, topic: TopicUri, job: JobSettings) -> Finding:
 
 def _kept(check: str, topic: TopicUri, facts: PulsarTopicFacts) -> Finding | None:
     """What is wrong with how long a topic and its records stay."""
-    if facts.forgets:
+    if facts.deletes_acknowledged:
         remedy = (
             "set a retention: rebalancer topics create --update, or one on its namespace; without it, what the job has not read yet may be "
             "deleted at any time. A topic that brokers deleted while it was idle lost its own"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rebalancer.cli.doctor.finding import Finding, Status, ok
 from rebalancer.cli.doctor.wording import age
-from sinks.topics.epochs import RoundTold, newest_rounds
+from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError
 from streaming.checkpoint.guard import GUARD, CheckpointInUse, Holder, checkpoint_folder, guard_of, guarded, holder, read_guard
@@ -36,7 +36,7 @@ def check_job(job: JobSettings, engine: EngineSettings, now_ms: int, *, expected
     return health if expected or health.status != "ok" else _all_clusters(health, found, now_ms - limit_ms)
 
 
-def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundTold]:
+def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundEpoch]:
     """The newest round of each cluster by this checkpoint's job."""
     newest = newest_rounds(job.topics.rounds, job.access, since_ms=since_ms)
     return [told for (_, of), told in newest.items() if of == epoch]
@@ -45,7 +45,7 @@ def _rounds(job: JobSettings, epoch: int, since_ms: int | None) -> list[RoundTol
 def _free(folder: Path, job: JobSettings, engine: EngineSettings) -> bool:
     """Settings that do not fit are another check's finding."""
     try:
-        with guarded(folder, guard_of(job, engine), patience_s=0, keep=False):
+        with guarded(folder, guard_of(job, engine), timeout_s=0, keep=False):
             return True
     except CheckpointInUse:
         return False
@@ -57,7 +57,7 @@ def _no_job(text: str, expected: bool) -> Finding:
     return Finding(_CHECK, "fail", text, _START) if expected else ok(_CHECK, text)
 
 
-def _age(by: Holder | None, found: list[RoundTold], limit_ms: int, now_ms: int) -> Finding:
+def _age(by: Holder | None, found: list[RoundEpoch], limit_ms: int, now_ms: int) -> Finding:
     who = "runs" if by is None else f"runs (process {by.pid} on {by.host}, for {age(now_ms - by.since_ms)})"
     if not found and by is not None and now_ms - by.since_ms <= limit_ms:
         return ok(_CHECK, f"{who}; it has closed no round yet")
@@ -73,7 +73,7 @@ def _age(by: Holder | None, found: list[RoundTold], limit_ms: int, now_ms: int) 
     return ok(_CHECK, text)
 
 
-def _all_clusters(health: Finding, found: Sequence[RoundTold], since_ms: int) -> Finding:
+def _all_clusters(health: Finding, found: Sequence[RoundEpoch], since_ms: int) -> Finding:
     """A job is well as long as one of its clusters is; the others may have been given up."""
     newest = max((told.ts for told in found), default=0)
     late = sorted(told.cluster for told in found if told.ts < since_ms <= newest)

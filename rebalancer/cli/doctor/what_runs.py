@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from rebalancer.cli.doctor.brokers import Broker
 from rebalancer.cli.doctor.finding import Finding, ok
 from sinks.pulsar_api.settings import PulsarSettings
+from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 
 _CHECK = "load manager"
 _SHEDDER = "loadBalancerLoadSheddingStrategy"
 #: Shedders that the modular load manager runs; the extensible one cannot.
-_MODULAR = frozenset({"ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"})
-_TRANSFER = "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder"
+_MODULAR = frozenset(strategy.java_class for strategy in SHEDDERS.values() if strategy.load_manager == "modular")
 
 
 def check_load_manager(listed: Sequence[Broker], settings: PulsarSettings) -> Finding:
@@ -51,7 +51,7 @@ def check_shedder(listed: Sequence[Broker]) -> Iterator[Finding]:
         configured = " and ".join(sorted({broker.class_of(_SHEDDER) for broker in replaced}))
         text += f": the extensible load manager runs it in place of {configured}, which is configured"
     if any(map(_sheds, replaced)):
-        remedy = f"set {_SHEDDER}={_TRANSFER}, so that broker.conf says what runs"
+        remedy = f"set {_SHEDDER}={EXTENSIBLE.pulsar_class}, so that broker.conf says what runs"
         yield Finding("built-in shedder", "warn", text, remedy)
     elif len(runs) > 1:
         yield Finding("built-in shedder", "warn", text, "configure the same on all brokers: the leader's counts, and the leader may change")
@@ -61,7 +61,7 @@ def check_shedder(listed: Sequence[Broker]) -> Iterator[Finding]:
 
 def effective_shedder(manager: str, configured: str) -> str:
     """What a load manager runs for a configured class; of classes that are not Pulsar's own nobody outside knows."""
-    return "TransferShedder" if manager.startswith("Extensible") and configured in _MODULAR else configured
+    return EXTENSIBLE.java_class if manager.startswith("Extensible") and configured in _MODULAR else configured
 
 
 def _shedder(broker: Broker) -> str:
@@ -74,8 +74,8 @@ def _fallen_back(fallen: Sequence[Broker]) -> Finding:
     text = f"{first.name}{more} runs {first.runs}, although {first.configured} is configured: it could not be created, or not be changed to"
     placement, shedding = first.class_of("loadBalancerLoadPlacementStrategy"), first.class_of(_SHEDDER)
     why = ""
-    if placement == "AvgShedder" and shedding != placement:
-        why = f"; AvgShedder places only where it sheds too, and {shedding} is configured"
+    if placement in _MODULAR and shedding != placement:
+        why = f"; {placement} places only where it sheds too, and {shedding} is configured"
     remedy = f"look for 'load manager' in the broker's log, correct broker.conf and restart the broker{why} (Pulsar #26031)"
     return Finding(_CHECK, "fail", text, remedy)
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rebalancer.analysis.report.page import Several, Sheet, render, write_page
-from rebalancer.analysis.report.verdict import Step, Verdict
+from rebalancer.analysis.report.page import PageTable, Several, render, write_page
+from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
+from rebalancer.analysis.simulate.groups import best_rows, grouped, median
+from rebalancer.analysis.simulate.ratings import Rated, rated
 from rebalancer.analysis.simulate.runs import Made
-from rebalancer.cli.simulate import ratings
-from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, best_rows, cells, grouped, median
+from rebalancer.cli.simulate import rating_tables
+from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, cells
 from rebalancer.simulation.scenarios import catalog
 from rebalancer.simulation.timeline import Timeline
 
@@ -21,14 +23,14 @@ def write(made: Sequence[Made], file: Path) -> None:
     kept = [(one, one.timeline) for group in grouped(made).values() for one in group if one.timeline is not None]
     names = list(dict.fromkeys(one.scenario for one, _ in kept))
     if len(names) == 1:
-        title = catalog.load(kept[0][0].wish.scenario).scenario.title
+        title = catalog.load(kept[0][0].request.scenario).scenario.title
         alone = len(kept) == 1
         write_page(
             file,
             render([line if alone else _named(one, line) for one, line in kept], title=title, made_by=f"rebalancer simulate {names[0]}"),
         )
         return
-    found = ratings.rated(made)
+    found = rated(made)
     sheets = [*([] if found is None else [_ratings(found)]), _all(made)]
     write_page(
         file,
@@ -46,19 +48,19 @@ def _named(one: Made, timeline: Timeline) -> Timeline:
     return replace(timeline, title=one.label)
 
 
-def _ratings(found: ratings.Rated) -> Sheet:
-    heads, lines = ratings.rows(found)
+def _ratings(found: Rated) -> PageTable:
+    heads, lines = rating_tables.rows(found)
     best = [[], *(best_rows([values[name] for values in found.values.values()]) for name in found.scenarios)]
-    return Sheet("Ratings, less is better", ratings.legend(found), heads, lines, best)
+    return PageTable("Ratings, less is better", rating_tables.legend(found), heads, lines, best)
 
 
-def _all(made: Sequence[Made]) -> Sheet:
+def _all(made: Sequence[Made]) -> PageTable:
     """One line for each scenario and strategy; within a scenario the lowest spread is marked."""
     groups = grouped(made)
     lines = [[scenario, label, *cells(group)] for (scenario, label), group in groups.items()]
     heads = ["scenario", "strategy", *(heading for heading, _, _ in COLUMNS)]
     best = [[] if head != "spread" else [row for rows in _evenest(groups).values() for row in rows] for head in heads]
-    return Sheet("Every scenario, every strategy", LEGEND, heads, lines, best, names=2)
+    return PageTable("Every scenario, every strategy", LEGEND, heads, lines, best, names=2)
 
 
 def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list[int]]:
@@ -70,17 +72,17 @@ def _evenest(groups: Mapping[tuple[str, str], Sequence[Made]]) -> dict[str, list
     return {scenario: [mine[place] for place in best_rows([spreads[row] for row in mine])] for scenario, mine in rows.items()}
 
 
-def _verdict(made: Sequence[Made], found: ratings.Rated | None) -> Verdict:
+def _verdict(made: Sequence[Made], found: Rated | None) -> ReportVerdict:
     groups, labels = grouped(made), list(dict.fromkeys(one.label for one in made))
     evenest, who = _evenest(groups), [label for _, label in groups]
     steps = (
-        Step("Choose a scenario below to see how it went and why each bundle moved."),
-        Step("Ask the same of what your own cluster recorded.", "rebalancer backtest RECORDING --strategy avg --strategy threshold"),
+        NextStep("Choose a scenario below to see how it went and why each bundle moved."),
+        NextStep("Ask the same of what your own cluster recorded.", "rebalancer backtest RECORDING --strategy avg --strategy threshold"),
     )
     if len(labels) < 2:
-        return Verdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table says how it did in each.", steps)
+        return ReportVerdict("told", f"{labels[0]} was run in {len(evenest)} scenarios.", "The table says how it did in each.", steps)
     wins = Counter(who[row] for rows in evenest.values() for row in rows)
     said = ", ".join(f"{label} in {count}" for label, count in wins.most_common(3))
     headline = f"{len(labels)} strategies in {len(evenest)} scenarios. Most even at the end: {said or 'none, all did alike'}."
-    detail = "No scenario here says what strategies are rated by." if found is None else ratings.verdict(found)
-    return Verdict("told", headline, detail, steps)
+    detail = "No scenario here says what strategies are rated by." if found is None else rating_tables.verdict(found)
+    return ReportVerdict("told", headline, detail, steps)

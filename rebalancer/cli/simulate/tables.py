@@ -7,6 +7,7 @@ from dataclasses import asdict
 from math import inf, isfinite, isnan
 from typing import Any
 
+from rebalancer.analysis.simulate.groups import grouped, median
 from rebalancer.analysis.simulate.runs import Made
 from rebalancer.cli import console
 
@@ -32,14 +33,6 @@ LEGEND = (
 )
 
 TOO_LARGE = "{}: its largest bundle carries {} times a broker's fair share; no move can even that out, only a split (splitting.enabled)."
-
-
-def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
-    """By scenario and strategy, in the order of the wishes."""
-    groups: dict[tuple[str, str], list[Made]] = {}
-    for one in made:
-        groups.setdefault((one.scenario, one.label), []).append(one)
-    return groups
 
 
 def by_scenario(made: Sequence[Made]) -> Iterator[console.Sheet | str]:
@@ -70,7 +63,7 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
             {
                 "scenario": one.scenario,
                 "strategy": one.label,
-                "seed": one.wish.seed,
+                "seed": one.request.seed,
                 "figures": one.figures.known(),
                 "never": sorted(name for name, value in asdict(one.figures).items() if value == inf),
                 "backlog_messages": one.backlog,
@@ -78,23 +71,6 @@ def as_json(made: Sequence[Made]) -> dict[str, Any]:
             for one in made
         ]
     }
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle one, or the mean of the two in the middle; ∞ counts as larger than all; NaN are left out."""
-    known = sorted(value for value in values if not isnan(value))
-    if not known:
-        return float("nan")
-    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
-    return low if low == high else (low + high) / 2
-
-
-def best_rows(values: Sequence[float]) -> list[int]:
-    """Rows with the lowest figure; none if all are alike or nobody knows."""
-    known = [value for value in values if not isnan(value)]
-    if len(known) < 2 or min(known) == max(known):
-        return []
-    return [row for row, value in enumerate(values) if value == min(known)]
 
 
 def shown(value: float) -> str:

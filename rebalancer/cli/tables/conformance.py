@@ -1,36 +1,24 @@
-"""`rebalancer conformance`: compare a file of vectors, say how many cases are identical, show where the others part."""
+"""`rebalancer conformance`: compares a file of vectors, prints how many cases are identical and where others differ."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rebalancer.cli import console, exits
-from rebalancer.conformance.comparing import Difference, differences
-from rebalancer.conformance.suites import SUITES, Suite, suite_of
-from rebalancer.conformance.vectors import Case, read_cases
-from strategies.errors import SettingsError
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a case went. `differences` are those of its first round that differs: what follows from a difference says nothing new."""
-
-    case: str
-    suite: str
-    strategy: str
-    rounds: int
-    result: Literal["identical", "different"]
-    differences: tuple[Difference, ...] = ()
+from rebalancer.conformance.comparing import Difference
+from rebalancer.conformance.playing import CaseResult, compare
+from rebalancer.conformance.suites import NOT_LIVE, SUITES
+from rebalancer.conformance.vectors import read_cases
 
 
 def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = False) -> int:
-    """Compares a file, prints the result, and answers the exit code: 0, or 5 when a decision, an order or a state differs.
+    """Compares a file, prints the result, and returns the exit code: 0, or 5 if a decision, an order or a state differs.
 
-    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or about a class that nobody knows.
+    Raises SettingsError for a file that cannot be compared: damaged, not vectors, or of an unknown class.
     """
     verdicts = [compare(case) for case in read_cases(file)]
     shown = [difference for verdict in verdicts for difference in verdict.differences][: max(0, first)]
@@ -43,36 +31,25 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
 
 
 def list_suites(*, as_json: bool = False) -> int:
-    """Prints every suite with the classes of Pulsar that it asks, and answers the exit code 0."""
+    """Prints every suite with the classes of Pulsar that it covers and those that the live round uses, and returns the exit code 0."""
     suites: dict[str, list[str]] = {}
+    live: dict[str, list[str]] = {}
     for suite, strategy in SUITES:
         suites.setdefault(suite, []).append(strategy)
+        live.setdefault(suite, []).extend([] if (suite, strategy) in NOT_LIVE else [strategy])
     if as_json:
-        console.print_json("conformance-suites", 1, {"suites": suites})
+        console.print_json("conformance-suites", 1, {"suites": suites, "live": live})
     else:
-        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left")], [(name, ", ".join(of)) for name, of in suites.items()]))
+        rows = [(name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()]
+        console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows))
     return exits.OK
 
 
-def compare(case: Case) -> Verdict:
-    """Plays one case and compares round by round, up to the first that differs."""
-    envelope = case.envelope
-    rounds, found = _play(case, suite_of(case))
-    return Verdict(envelope.id, envelope.suite, envelope.strategy, rounds, "different" if found else "identical", tuple(found))
+def _of_live_round(live: Sequence[str], known: Sequence[str]) -> str:
+    return "all" if live == known else ", ".join(live) or "none"
 
 
-def _play(case: Case, suite: Suite) -> tuple[int, list[Difference]]:
-    number = 0
-    try:
-        for number, (expected, got) in enumerate(suite.replay(case), start=1):
-            if found := differences(case.envelope.id, number, expected, got):
-                return number, found
-    except SettingsError as error:
-        raise SettingsError([text if text.startswith(case.where) else f"{case.where}: {text}" for text in error.complaints]) from error
-    return number, []
-
-
-def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
+def _as_json(file: Path, verdicts: Sequence[CaseResult], shown: Sequence[Difference], listed: bool) -> dict[str, Any]:
     results = Counter(verdict.result for verdict in verdicts)
     body: dict[str, Any] = {
         "file": str(file),
@@ -81,7 +58,7 @@ def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference
         "total": len(verdicts),
         "identical": results["identical"],
         "different": results["different"],
-        # For readers of the first form: there is an adapter for every class now.
+        # For readers of the first format: every class has an adapter now.
         "not_in_this_version": {},
         "rounds": sum(verdict.rounds for verdict in verdicts),
         "differences": [asdict(difference) for difference in shown],
@@ -91,7 +68,7 @@ def _as_json(file: Path, verdicts: Sequence[Verdict], shown: Sequence[Difference
     return body
 
 
-def _list(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _list(verdicts: Sequence[CaseResult]) -> Iterator[str]:
     for verdict in verdicts:
         rounds = "1 round" if verdict.rounds == 1 else f"{verdict.rounds} rounds"
         yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {rounds})"
@@ -104,7 +81,7 @@ def _readable(shown: Sequence[Difference]) -> Iterator[str]:
         yield f"  got      {difference.got}"
 
 
-def _summary(file: Path, verdicts: Sequence[Verdict]) -> str:
+def _summary(file: Path, verdicts: Sequence[CaseResult]) -> str:
     results = Counter(verdict.result for verdict in verdicts)
     hint = " (--first 5 shows where)" if results["different"] else ""
     return f"{file}: {results['identical']} of {len(verdicts)} cases identical, {results['different']} different{hint}"

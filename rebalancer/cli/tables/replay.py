@@ -18,7 +18,7 @@ UNKNOWN = "(none named)"
 
 
 def as_table(summaries: Sequence[ClusterSummary]) -> Sheet:
-    """One line per cluster; spread is max − min of the brokers' usage in percentage points."""
+    """One row per cluster; spread: max − min of the brokers' usage in percentage points."""
     rows = [
         [
             summary.cluster or UNKNOWN,
@@ -52,7 +52,7 @@ def as_json(
     decisions: Decisions,
     files: Mapping[str, Path],
 ) -> dict[str, Any]:
-    """The same for programs; spreads are fractions."""
+    """The summary for programs; spreads are fractions."""
     codes = Counter(decode_rejected(row.value).code for row in decisions.rejected)
     return {
         "recording": recording,

@@ -1,4 +1,4 @@
-"""The comparison as tables and as JSON."""
+"""The comparison of `shadow` as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import RenderableType
 
 from rebalancer.analysis.explain.sentences import formatted
-from rebalancer.analysis.shadow.agreement import Agreement, Pair
+from rebalancer.analysis.shadow.agreement import Agreement, MovePair
 from rebalancer.analysis.shadow.people import Wanderer
 from rebalancer.cli import console
 
 
 def sentence(agreement: Agreement) -> str:
-    """The whole comparison in one."""
+    """The result as one sentence."""
     if not agreement.pairs:
         return "Neither Pulsar's shedder nor ours moved a bundle."
     both, theirs, ours, people = (agreement.count(verdict) for verdict in ("both", "only Pulsar", "only ours", "a person"))
@@ -24,16 +24,16 @@ def sentence(agreement: Agreement) -> str:
 
 
 def wanderings(found: Sequence[Wanderer]) -> Iterator[str]:
-    """One line per bundle that goes to and fro."""
+    """One line per bundle that moves back and forth."""
     for one in found:
-        yield f"{one.bundle} goes to and fro: {one.moves} moves, {' → '.join(one.path)}"
+        yield f"{one.bundle} moves back and forth: {one.moves} moves, {' → '.join(one.path)}"
 
 
 def _agreement(agreement: Agreement) -> str:
     if agreement.f1 is None:
         return ""
     if agreement.agreement is None:
-        return "; agreement unknown: chance alone would do as well with so few bundles"
+        return "; agreement unknown: too few bundles to distinguish it from chance"
     return f"; agreement {agreement.agreement:.2f} (1 = the same moves, 0 = no more than chance)"
 
 
@@ -41,11 +41,11 @@ def _later(agreement: Agreement) -> str:
     lag = agreement.lag_ms
     if lag is None:
         return ""
-    return f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's move was seen (median)"
+    return f"; ours decided {abs(lag) / 1000:.0f} s {'after' if lag >= 0 else 'before'} Pulsar's move was detected (median)"
 
 
 def tables(agreement: Agreement) -> Iterator[RenderableType]:
-    """Brokers, then bundles."""
+    """Tables of brokers and of bundles."""
     if not agreement.pairs:
         return
     columns: list[tuple[str, console.Side]] = [
@@ -63,7 +63,7 @@ def tables(agreement: Agreement) -> Iterator[RenderableType]:
 
 
 def as_json(agreement: Agreement, wanderers: Sequence[Wanderer] = ()) -> dict[str, Any]:
-    """Every figure by name; times in ms, parts 0–1."""
+    """All figures by name; times in ms, fractions 0–1."""
     return {
         "both": agreement.count("both"),
         "only_pulsar": agreement.count("only Pulsar"),
@@ -84,7 +84,7 @@ def as_json(agreement: Agreement, wanderers: Sequence[Wanderer] = ()) -> dict[st
     }
 
 
-def _fields(pair: Pair) -> dict[str, Any]:
+def _fields(pair: MovePair) -> dict[str, Any]:
     moved, wanted = pair.moved, pair.wanted
     return {
         "cluster": pair.cluster,
@@ -109,7 +109,7 @@ def _fields(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _moves(pair: Pair) -> str:
+def _moves(pair: MovePair) -> str:
     lines = []
     if pair.moved is not None:
         lines.append(f"Pulsar: {pair.moved.source} → {pair.moved.destination}")
@@ -118,7 +118,7 @@ def _moves(pair: Pair) -> str:
     return "\n".join(lines)
 
 
-def _lag(pair: Pair) -> str:
+def _lag(pair: MovePair) -> str:
     return "" if pair.lag_ms is None else f"{pair.lag_ms / 1000:+.0f} s"
 
 

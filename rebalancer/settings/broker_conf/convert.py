@@ -1,4 +1,4 @@
-"""From a broker.conf to our settings: every key that is known, what became of it, and what it would take to be noticed."""
+"""Converts a broker.conf to our settings: every known key with its result, and warnings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rebalancer.settings.leaves import Leaf, all_leaves
 from rebalancer.settings.load import resolved
 from rebalancer.settings.sources import Assignment
 from strategies.errors import SettingsError
+from strategies.shedding.registry import EXTENSIBLE
 
 _EXTENSIBLE = "ExtensibleLoadManagerImpl"
 _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
@@ -22,7 +23,7 @@ _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a key. `line` and `value` are None for keys the file does not set; `why` belongs to those without effect."""
+    """The result of one key. `line` and `value`: None for keys that the file does not set; `why`: the reason of `no effect`."""
 
     key: Key
     line: int | None
@@ -34,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Our settings by dotted path with where each comes from, every key we know, and sentences that start with file and line."""
+    """Our settings by dotted path, each with its origin; all known keys; and warnings that begin with file and line."""
 
     settings: Mapping[str, Any]
     origins: Mapping[str, str]
@@ -43,7 +44,7 @@ class Conversion:
 
 
 def convert(file: Path) -> Conversion:
-    """Reads a broker.conf. SettingsError carries every value that cannot be used, with its file and line."""
+    """Converts a broker.conf. SettingsError has every unusable value with file and line."""
     properties = read_properties(file)
     newest = {one.key: one for one in properties}
     given = {name: one for name, one in newest.items() if one.value.strip()}  # Pulsar keeps its default for a blank value
@@ -54,7 +55,7 @@ def convert(file: Path) -> Conversion:
         answer = _answer(name, given, values)
         assignments += [one for leaf in found for one in _assigned(file, name, answer, leaf)]
         if answer.why:
-            odd[answer.given_by or LOAD_MANAGER] = answer.why  # defaults are known, unless the other load manager brings another
+            odd[answer.given_by or LOAD_MANAGER] = answer.why  # a default is always known, except after a change of the load manager
     resolved(assignments, wrong)
     outcomes = tuple(_outcome(key, given.get(key.name), values, leaves, odd) for key in KEYS.values())
     return Conversion(
@@ -67,7 +68,7 @@ def convert(file: Path) -> Conversion:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What Pulsar would take for a key's value: `given_by` is the key of the file that says so (None: the default), `why` it is odd."""
+    """Pulsar's value of a key. `given_by`: the key in the file that sets it (None: the default); `why`: why it is unusual."""
 
     value: Value | None
     given_by: str | None = None
@@ -95,31 +96,26 @@ def _by_key(leaves: tuple[Leaf, ...]) -> dict[str, list[Leaf]]:
 
 
 def _answer(name: str, given: Mapping[str, Property], values: Mapping[str, Value]) -> _Answer:
-    """The value of a key, old spellings and classes resolved."""
-    said_by = name
+    """The value of a key, after resolving old spellings and class names."""
+    given_by = name
     old = BANDWIDTH_WEIGHTS.get(name)
     if old is not None and values.get(name, 1.0) == 1.0 and values.get(old, 1.0) != 1.0:
-        said_by = old
-    line = given[said_by].line if said_by in values else None
-    value = values.get(said_by, KEYS[name].default)
-    by = said_by if said_by in values else None
+        given_by = old
+    line = given[given_by].line if given_by in values else None
+    value = values.get(given_by, KEYS[name].default)
+    by = given_by if given_by in values else None
     if name == LOAD_MANAGER:
         return _Answer("extensible" if str(value).endswith(_EXTENSIBLE) else "modular", by, line)
     if name == SHEDDING and str(values.get(LOAD_MANAGER, "")).endswith(_EXTENSIBLE):
-        value = value if "TransferShedder" in str(value) else _transfer(class_names(name))
+        value = value if EXTENSIBLE.java_class in str(value) else EXTENSIBLE.pulsar_class
     names = class_names(name)
     if names and value not in names:
-        return _Answer(None, by, line, f"{value} is not known here; there are {', '.join(names)}")
+        return _Answer(None, by, line, f"{value} is unknown; known are {', '.join(names)}")
     return _Answer(names[str(value)] if names else value, by, line)
 
 
-def _transfer(names: Mapping[str, str]) -> str:
-    """The extensible load manager takes TransferShedder for every strategy that is not its own."""
-    return next((known for known in names if known.endswith(".TransferShedder")), "TransferShedder")
-
-
 def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[Assignment]:
-    """What the file says; where it says nothing, Pulsar's default if ours is another."""
+    """Assignments from the file; for a key without value, Pulsar's default if ours differs."""
     if answer.value is None:
         return
     value = converted(answer.given_by or name, answer.value, leaf)
@@ -143,31 +139,31 @@ def _outcome(
 
 
 def _overruled(name: str, values: Mapping[str, Value]) -> str:
-    """Of two spellings the newer counts unless it says 1.0, the older unless it says 1.0 too."""
+    """The newer of two spellings counts unless it is 1.0; the older counts then, unless it is 1.0 too."""
     old, new = BANDWIDTH_WEIGHTS.get(name), _OLD_SPELLING.get(name)
     if old is not None and values[name] == 1.0 and values.get(old, 1.0) != 1.0:
-        return f"1.0 counts as not set, {old} says {values[old]}"
+        return f"1.0 counts as not set, {old} is {values[old]}"
     if new is not None and values.get(new, 1.0) != 1.0:
-        return f"{new} is the newer spelling and says {values[new]}"
+        return f"{new} is the newer spelling and is {values[new]}"
     return ""
 
 
 def _warnings(file: Path, properties: list[Property], outcomes: tuple[Outcome, ...]) -> Iterator[str]:
-    """In the order of the file."""
+    """Warnings in the order of the file."""
     outcome_of = {outcome.key.name: outcome for outcome in outcomes}
     last = {one.key: one.line for one in properties}
     for one in properties:
         outcome = outcome_of.get(one.key)
         if outcome is None and looks_like_ours(one.key):
             close = get_close_matches(one.key, KEYS, n=1, cutoff=0.8)
-            yield f"{file}:{one.line}: {one.key}: no key of Pulsar 4.2" + (f"; did you mean {close[0]}?" if close else "")
+            yield f"{file}:{one.line}: {one.key}: not a key of Pulsar 4.2" + (f"; did you mean {close[0]}?" if close else "")
         elif outcome is not None and last[one.key] != one.line:
-            yield f"{file}:{one.line}: {one.key}: given again in line {last[one.key]}, which counts"
+            yield f"{file}:{one.line}: {one.key}: overridden in line {last[one.key]}"
         elif outcome is not None and outcome.result == "no effect":
             yield f"{file}:{one.line}: {one.key}: no effect: {outcome.why}"
 
 
 def refuse_nothing(file: Path, conversion: Conversion) -> None:
-    """Raises SettingsError for a file that holds none of the keys: most likely another file was meant."""
+    """Raises SettingsError for a file without any of the keys, which is probably not a broker.conf."""
     if all(outcome.result == "not set" for outcome in conversion.keys):
-        raise SettingsError([f"{file}: sets no load-balancing key of Pulsar 4.2; is it a broker.conf?"])
+        raise SettingsError([f"{file}: sets no load-balancing key of Pulsar 4.2; name a broker.conf"])

@@ -1,6 +1,6 @@
-"""Every load-balancing and dispatch-throttling key of a Pulsar 4.2 broker.conf: its type, its default, and why it may mean nothing here.
+"""All load-balancing and dispatch-throttling keys of a Pulsar 4.2 broker.conf: type, default, and why a key may have no effect here.
 
-Which keys do mean something is not written here: settings name the key they come from.
+Keys that have an effect are not listed here: each setting names its key.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_OWN = "brokers go by it themselves, it decides nothing here"
-_REPORTS = "how often brokers measure and report is their own affair; here the collector asks them"
-_SWITCH = "the job decides as long as it runs; in the brokers switch shedding off before its commands are carried out"
+_OWN = "only brokers use it; it has no effect on decisions"
+_REPORTS = "brokers measure and report by it; here the collector has its own interval"
+_SWITCH = "the job decides while it runs; disable shedding in the brokers before its commands are applied"
 _TABLES = "belongs to the extensible load manager's own tables"
 _UNUSED = "deprecated: Pulsar itself does nothing with it"
-_LIMITS = "brokers enforce it; here it only is part of what simulations can imitate"
+_LIMITS = "brokers enforce it; here only simulations use it"
 _ABSENT = "not used by this version"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key with its default in Pulsar 4.2. `why` says why it has no effect here, for keys that no setting comes from."""
+    """A key with its default in Pulsar 4.2. `why`: why it has no effect here, for keys without a setting."""
 
     name: str
     kind: Kind
@@ -65,7 +65,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         for keys in (
             _keys(_SWITCH, loadBalancerEnabled=True, loadBalancerSheddingEnabled=True),
             _keys(
-                "says only whether loadBalancerLoadSheddingStrategy counts; under the extensible load manager TransferShedder does",
+                "only selects whether loadBalancerLoadSheddingStrategy is used; the extensible load manager uses TransferShedder",
                 loadManagerClassName=f"{_MODULAR}.ModularLoadManagerImpl",
             ),
             _keys(
@@ -124,7 +124,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 loadBalancerNamespaceBundleSplitConditionHitCountThreshold=3,
             ),
             _keys(
-                "brokers split by themselves while it is true; to leave that to the job make it false, and splitting.enabled true",
+                "brokers split bundles while it is true; to let the job split, set it to false and splitting.enabled to true",
                 loadBalancerAutoBundleSplitEnabled=True,
             ),
             _keys(
@@ -160,7 +160,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 ),
             ),
             _keys(
-                "heap use says little about load: since Pulsar 3.0 only the extensible load manager weighs it",
+                "heap usage is a poor measure of load: since Pulsar 3.0 only the extensible load manager weighs it",
                 loadBalancerMemoryResourceWeight=0.0,
             ),
             _keys("not in Pulsar 4.2: load managers cannot be changed while brokers run", loadManagerMigrationEnabled=False),
@@ -192,11 +192,11 @@ KEYS: Mapping[str, Key] = MappingProxyType(
                 managedLedgerCursorBackloggedThreshold=1000,
             ),
             _keys(
-                "dead: Pulsar reads it only where it is forced to false; the field of policies works",
+                "unused: Pulsar reads it only where it is forced to false; the field of policies works",
                 dispatchThrottlingRateRelativeToPublishRate=False,
             ),
             _keys(
-                "no key of broker.conf, only a field of policies; a broker's own rates count per second",
+                "not a key of broker.conf, only a field of policies; the broker-wide rates are per second",
                 ratePeriodInSecond="",
             ),
         )
@@ -206,5 +206,5 @@ KEYS: Mapping[str, Key] = MappingProxyType(
 
 
 def looks_like_ours(name: str) -> bool:
-    """Whether a key that is not in the list belongs to load balancing by its name, so that a typing error is not passed over."""
+    """Whether an unknown key looks like one of load balancing, to report misspelt keys."""
     return name.startswith(("loadBalanc", "loadManager", "dispatchThrottling")) or name.endswith("Shedding")

@@ -1,6 +1,6 @@
-"""Java's properties syntax, line by line: what `java.util.Properties` would load, and on which line each key stands.
+"""Parses Java's properties syntax like `java.util.Properties`, with the line number of each key.
 
-Files are read as ISO 8859-1, as Java does; a line ends a key only if no odd number of backslashes ends it.
+Reads files as ISO 8859-1, as Java does; a line that ends with an odd number of backslashes continues on the next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A key with its value; `line` is the first of its lines, counted from 1."""
+    """A key with its value; `line`: its first line, counted from 1."""
 
     key: str
     value: str
@@ -29,7 +29,7 @@ class Property:
 
 
 def read_properties(file: Path) -> list[Property]:
-    """All properties in the order of the file, repeated keys included. SettingsError names the file, and the line that is no property."""
+    """All properties in the order of the file, repeated keys included. SettingsError names the file and invalid lines."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -46,7 +46,7 @@ def read_properties(file: Path) -> list[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their continuations, without comments and blank ones."""
+    """Lines joined with their continuations, without comments and blank lines."""
     begun, parts = 0, list[str]()
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(_BLANKS)
@@ -70,7 +70,7 @@ def _property(text: str, line: int) -> Property:
 
 def _unescaped(text: str) -> str:
     units = _ESCAPE.sub(lambda match: _meaning(match[1]), text)
-    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be the halves of one character
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may form a surrogate pair
 
 
 def _meaning(escaped: str) -> str:

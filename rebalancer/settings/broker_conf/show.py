@@ -1,4 +1,4 @@
-"""A converted broker.conf as a settings file that says where each line comes from, or as one JSON document."""
+"""Shows a converted broker.conf as a settings file with the origin of each line, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rebalancer.settings.broker_conf.convert import Conversion, Outcome
 
 
 def as_toml(file: Path, conversion: Conversion) -> str:
-    """Settings by table, each with the key it comes from; then, as comments, all other keys there are."""
+    """Settings by table, each with its key in broker.conf; all other known keys follow as comments."""
     lines = [
-        f"# Settings from {_one_line(file)}. What no key says stays at our default; `rebalancer config show` lists everything.",
+        f"# Settings from {_one_line(file)}. Settings without a key keep our default; `rebalancer config show` lists everything.",
         '# [shedding] mode = "parity" decides exactly as Pulsar does; the default "fixed" repairs the known defects of its rules.',
     ]
     paths = sorted(conversion.settings, key=lambda path: path.rpartition(".")[0])
     for section, group in groupby(paths, key=lambda path: path.rpartition(".")[0]):
         lines += ["", f"[{section}]"]
         lines += [f"{path.rpartition('.')[2]} = {_toml(conversion.settings[path])}  # {_origin(file, conversion, path)}" for path in group]
-    lines += ["", "# Set in the file, without effect here:", *_comments(conversion, "no effect")]
+    lines += ["", "# Set in the file, without effect:", *_comments(conversion, "no effect")]
     lines += ["", "# Known, but not set in the file (with Pulsar's default):", *_comments(conversion, "not set")]
     return "\n".join(lines) + "\n"
 
 
 def as_json(file: Path, conversion: Conversion) -> dict[str, Any]:
-    """The same as data."""
+    """The conversion as data for JSON."""
     return {
         "file": str(file),
         "settings": dict(conversion.settings),
@@ -70,5 +70,5 @@ def _toml(value: Any) -> str:
 
 
 def _one_line(text: object) -> str:
-    """Text that ends no comment."""
+    """Text without line breaks, which would end a comment."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))

@@ -1,4 +1,4 @@
-"""What the text of a broker.conf value means: numbers and truth values as Pulsar reads them, and what ours is called."""
+"""Parses values of a broker.conf as Pulsar does, and converts them to our units and names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from strategies.shedding.registry import SHEDDERS
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _BITS = {"int": 32, "long": 64}
-#: How many milliseconds one unit of a key is that ends like this.
+#: Suffix of a key → ms per unit.
 _MILLISECONDS = (("Minutes", 60_000), ("InSeconds", 1000), ("InSecs", 1000))
 
 
 def read(key: Key, text: str) -> Value:
-    """The value of a key. ValueError says what is wrong with it."""
+    """The value of a key. Raises ValueError with the reason if it is invalid."""
     text = text.strip()
     match key.kind:
         case "boolean":
@@ -34,7 +34,7 @@ def read(key: Key, text: str) -> Value:
 
 
 def class_names(key: str) -> dict[str, str]:
-    """For keys that name a class: class → what it is called here."""
+    """For keys that name a class: class → our name for it."""
     match key:
         case _ if key == SHEDDING:
             return {entry.pulsar_class: name for name, entry in SHEDDERS.items()}

@@ -1,6 +1,6 @@
 """The best that is possible: how much must move at least, and how even it can get with whole bundles.
 
-Source: section 3 of the published results. The bound holds for every algorithm, because it lets load be divided at will.
+The bound holds for every algorithm, because it lets load be divided at will.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from strategies.bundles.bundle_loads import Floats, Ints
 
-#: So many improving moves and swaps are tried at most.
+#: Maximum number of improving moves and swaps that are tried.
 _STEPS = 400
 
 

@@ -1,4 +1,4 @@
-"""Every figure of a run, as section 3 of the published results names them."""
+"""Every figure of a run: how soon and how well it was balanced, what moved for it, and how good that was beside the best possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebalancer.simulation.metrics.prediction import prediction_error
 from rebalancer.simulation.timeline import Timeline
 from strategies.bundles.bundle_loads import Floats
 
-#: Balanced means: within the target for so many rounds in a row.
+#: Balanced means: within the target for this number of rounds in a row.
 STEADY_ROUNDS = 5
 DAY_MS = 86_400_000.0
 
@@ -101,7 +101,7 @@ class Figures:
 
 
 def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> Figures:
-    """All figures of a run; without `truth` those that it alone tells are NaN."""
+    """All figures of a run; without `truth` those that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
     moves = [move for move in timeline.moved() if move.round >= onset]

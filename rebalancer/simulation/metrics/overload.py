@@ -1,4 +1,4 @@
-"""How long and how far brokers were overloaded, alone and against the best that anybody could have done."""
+"""How long and how far brokers were overloaded, alone and against the best that was possible."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def over_unloading(timeline: Timeline, moves: Sequence[Move]) -> float:
 def over_placement(timeline: Timeline, moves: Sequence[Move]) -> float:
     """Points of usage by which brokers that were given bundles rose above the mean of all, round by round, summed up.
 
-    Bundles that somebody who went away left behind count too.
+    Bundles of a broker that went away count too.
     """
     given = {(move.round - (move.kind == "placed"), move.destination) for move in moves if move.happened}
     return _past(timeline, given, 1.0)

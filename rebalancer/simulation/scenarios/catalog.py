@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from rebalancer.simulation.scenarios.complaints import complaints
-from rebalancer.simulation.scenarios.schema import Form, Parameters, Scenario
+from rebalancer.simulation.scenarios.schema import Parameters, Scenario, StrictModel
 from rebalancer.simulation.scenarios.traces import with_recorded
 from strategies.errors import SettingsError
 
-SHELF = Path(__file__).parent
+FOLDER = Path(__file__).parent
 #: Keys that a scenario takes from its parameters as a whole, or gives itself.
 _SHARED = ("machines", "noise", "placed_at_lookup")
 
@@ -32,7 +32,7 @@ class Named:
 
 def names() -> tuple[str, ...]:
     """The scenarios that come with the project, published cards first, in the order of their numbers."""
-    found = [path.stem for path in SHELF.glob("*.toml")]
+    found = [path.stem for path in FOLDER.glob("*.toml")]
     return tuple(sorted(found, key=_in_order))
 
 
@@ -46,7 +46,7 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
 
     Raises SettingsError with all complaints, each naming the place.
     """
-    path = SHELF / f"{name}.toml" if "/" not in name and not name.endswith(".toml") else Path(name)
+    path = FOLDER / f"{name}.toml" if "/" not in name and not name.endswith(".toml") else Path(name)
     if not path.is_file():
         raise SettingsError([_nowhere(name, path)])
     text = _text(path)
@@ -59,7 +59,7 @@ def load(name: str, changes: Mapping[str, Any] | None = None) -> Named:
 
 
 def _nowhere(name: str, path: Path) -> str:
-    if path.parent != SHELF:
+    if path.parent != FOLDER:
         return f"{name}: there is no such file; write one as docs/SIMULATION.md shows, or name a scenario of rebalancer simulate --list"
     close = get_close_matches(name, names(), n=1)
     return f"{name}: no such scenario" + (
@@ -113,7 +113,7 @@ def _with_parameters(path: Path, tree: dict[str, Any], shared: str) -> dict[str,
     source = next(
         (
             folder / f"{shared}.toml"
-            for folder in (path.parent / "parameters", SHELF / "parameters")
+            for folder in (path.parent / "parameters", FOLDER / "parameters")
             if (folder / f"{shared}.toml").is_file()
         ),
         None,
@@ -145,5 +145,5 @@ def _name(flow: Mapping[str, Any]) -> str:
     return str(flow.get("name"))
 
 
-def _complaints(path: Path, error: ValidationError, form: type[Form]) -> list[str]:
+def _complaints(path: Path, error: ValidationError, form: type[StrictModel]) -> list[str]:
     return [f"{path}: {complaint}" for complaint in complaints(error, form)]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from strategies.filters.contract import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
+from strategies.shedding.registry import DEFAULT
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -25,13 +26,13 @@ DrawnWhole = Whole | tuple[Whole, Whole]
 Property = Literal["heterogeneity", "stability", "over-placement", "over-unloading"]
 
 
-class Form(BaseModel):
+class StrictModel(BaseModel):
     """Unknown keys, NaN and values out of bounds are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Machine(Form):
+class Machine(StrictModel):
     """Capacity of a machine and what traffic costs on it. CPU in percent of the whole machine (idle) and of one core (limit, costs)."""
 
     cores: Positive = 16
@@ -44,8 +45,8 @@ class Machine(Form):
     direct_memory_per_mib: NotNegative = 2
 
 
-class Rate(Form):
-    """A dispatch limit: so many messages, so many MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
+class Rate(StrictModel):
+    """A dispatch limit: messages, MiB, or both, every `period_s`. `relative`: on top of what the topic receives."""
 
     messages: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     mib: Annotated[float, Field(ge=1e-6, le=1e9)] | None = None
@@ -59,7 +60,7 @@ class Rate(Form):
         return self
 
 
-class BrokerDispatch(Form):
+class BrokerDispatch(StrictModel):
     """What broker.conf limits: all that a broker sends, and what each topic or each subscription gets that has no limit of its own."""
 
     broker: Rate | None = None
@@ -75,14 +76,14 @@ class BrokerDispatch(Form):
         return self
 
 
-class TopicDispatch(Form):
+class TopicDispatch(StrictModel):
     """What topic policies limit: each partition, and each of its subscriptions. They count before the broker's."""
 
     topic: Rate | None = None
     subscription: Rate | None = None
 
 
-class Brokers(Form):
+class Brokers(StrictModel):
     """Brokers of one kind, by name or by number. `joins`: the minute at which they appear.
 
     `dispatch`: limits on what they send out; `dispatch_mib = 100` is short for `dispatch = { broker = { mib = 100 } }`.
@@ -104,15 +105,15 @@ class Brokers(Form):
         return self
 
 
-class Steps(Form):
+class Steps(StrictModel):
     """Factors that hold from a minute on; 1 before the first."""
 
     kind: Literal["steps"]
     at: Annotated[tuple[tuple[Minute, NotNegative], ...], Field(min_length=1)]
 
 
-class OnOff(Form):
-    """So long at full rate, so long at none; where it begins is drawn unless said."""
+class OnOff(StrictModel):
+    """`on_s` at full rate, `off_s` at none; where it begins is drawn unless given."""
 
     kind: Literal["on-off"]
     on_s: Positive
@@ -121,7 +122,7 @@ class OnOff(Form):
     begins: Minute = 0
 
 
-class Daily(Form):
+class Daily(StrictModel):
     """A wave of one day: 1 ± amplitude, highest at the peak hour; every seed shifts it by up to `shift_h` hours either way."""
 
     kind: Literal["daily"]
@@ -130,10 +131,10 @@ class Daily(Form):
     shift_h: NotNegative = 0
 
 
-class Trace(Form):
+class Trace(StrictModel):
     """Recorded factors, one after the other, from the beginning again when they are over.
 
-    With `file`, which lies beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
+    With `file`, which is beside the scenario, they are read from there: one figure a line in any unit, whose mean counts as 1; of several
     columns the one that its first line (`# seconds,NAME,…`) gives the name `column`, or the last one. `rebalancer trace` writes such files.
     """
 
@@ -147,7 +148,7 @@ class Trace(Form):
 Wave = Annotated[Steps | OnOff | Daily | Trace, Field(discriminator="kind")]
 
 
-class Namespace(Form):
+class Namespace(StrictModel):
     """A namespace, its share of all bundles, and the dispatch limits of its policies. Every entry of `traffic` belongs to one."""
 
     name: Annotated[str, Field(pattern=r"^[-=:.\w]+(/[-=:.\w]+){1,2}$")]
@@ -155,7 +156,7 @@ class Namespace(Form):
     dispatch: TopicDispatch = TopicDispatch()
 
 
-class Traffic(Form):
+class Traffic(StrictModel):
     """Topics that are alike. Partitions fall on bundles of their namespace by chance, or on each of these alike (`even`).
 
     `fan_out`: how often every message is read; a subscription each, the last one in part. `dispatch`: limits of the topic policies.
@@ -168,14 +169,14 @@ class Traffic(Form):
     fan_out: NotNegative = 1
     partitions: DrawnWhole = 32
     even: bool = False
-    #: The largest partition carries so many times what the smallest does.
+    #: How many times what the smallest partition carries the largest does.
     skew: Annotated[float, Field(ge=1)] = 1
     wave: Wave | None = None
     consumers: Wave | None = None
     dispatch: TopicDispatch = TopicDispatch()
 
 
-class Noise(Form):
+class Noise(StrictModel):
     """How far measured figures are from the truth (standard deviations). `wander` lasts about `wander_minutes`, `traffic` one sample."""
 
     traffic: Annotated[float, Field(ge=0, le=0.3)] = 0
@@ -189,7 +190,7 @@ class Noise(Form):
     spike_points: NotNegative = 0
 
 
-class Start(Form):
+class Start(StrictModel):
     """Who serves what at first: every bundle anywhere (`random`), equally many (`even`), or shares of traffic or usage as given."""
 
     deal: Literal["random", "even", "traffic", "usage"] = "even"
@@ -202,7 +203,7 @@ class Start(Form):
         return self
 
 
-class Happening(Form):
+class Happening(StrictModel):
     """Something that happens at a minute. `points`, `minutes`: foreign load on brokers (`load`)."""
 
     minute: Minute
@@ -212,15 +213,15 @@ class Happening(Form):
     minutes: NotNegative = 1
 
 
-class Strategy(Form):
+class Strategy(StrictModel):
     """Who decides, unless the command line names others."""
 
-    name: str = "avg"
+    name: str = DEFAULT
     mode: Literal["fixed", "parity"] = "fixed"
     placement: str = "auto"
 
 
-class Published(Form):
+class Published(StrictModel):
     """A published figure: printed [P], read off a chart [C], derived [D]. `chosen_by`: whether parameters were chosen with it."""
 
     figure: str
@@ -231,7 +232,7 @@ class Published(Form):
     chosen_by: bool = False
 
 
-class Parameters(Form):
+class Parameters(StrictModel):
     """What several scenarios share, in a file of `parameters/`: machines, message sizes, noise, settings of the rebalancer."""
 
     machines: dict[str, Machine] = Field(default_factory=dict)
@@ -241,7 +242,7 @@ class Parameters(Form):
     traffic: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
-class Scenario(Form):
+class Scenario(StrictModel):
     """One scenario file."""
 
     title: Annotated[str, Field(min_length=1)]
@@ -355,7 +356,7 @@ class Scenario(Form):
         ]
         shares = self.start.shares
         if not machines:
-            yield "brokers: somebody has to be there at minute 0"
+            yield "brokers: at least one must be present at minute 0"
         elif shares and len(shares) != len(machines):
             yield f"start.shares: {len(shares)} figures for {len(machines)} brokers"
         elif shares and not any(shares):

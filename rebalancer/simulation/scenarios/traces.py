@@ -43,8 +43,8 @@ def _factors(file: Path, column: str | None) -> list[float]:
         raise SettingsError([f"{file}: the trace cannot be read ({error}); write one figure a line"]) from error
     place = -1 if column is None else _place(file, lines[0] if lines else "", column)
     rows = [(number, line.split(",")) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    told = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
-    figures = [_figure(file, number, text) for number, text in told]
+    cells = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
+    figures = [_figure(file, number, text) for number, text in cells]
     mean = fsum(figures) / len(figures) if figures else 0.0
     if mean <= 0:
         raise SettingsError([f"{file}: holds no figure above 0{'' if column is None else f' for {column}'}; write one figure a line"])

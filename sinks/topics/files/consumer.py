@@ -1,4 +1,4 @@
-"""A consumer of a file topic: how far it has come stands in a small file, which is replaced as a whole."""
+"""A consumer of a file topic. Its position is in a small file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LOOK_EVERY_S = 0.02
 
 
 class FileConsumer:
-    """Reads on from where `group` committed last. One process at a time per group and folder."""
+    """Continues at the position that `group` committed last. One process at a time per group and folder."""
 
     def __init__(self, folder: Path, topic: str, group: str, positions: Path, limits: WireLimits = DEFAULT_LIMITS) -> None:
-        """`positions`: the folder of position files; created. Raises SinkError."""
+        """`positions`: folder of position files; created if missing. Raises SinkError."""
         self._reader = FileTopicReader(folder, topic, limits)
         self._topic = topic
         self._file = positions / f"{group}-{hashlib.blake2b(topic.encode(), digest_size=4).hexdigest()}.json"
@@ -30,7 +30,7 @@ class FileConsumer:
         self._behind: dict[Position, Offset] = {}
 
     def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`. Raises SinkError."""
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`. Raises SinkError."""
         deadline = time.monotonic() + timeout_s
         while True:
             records, after = self._reader.read(self._next, max_records, max_bytes)
@@ -43,7 +43,7 @@ class FileConsumer:
         return records
 
     def commit(self, record: TopicRecord) -> None:
-        """The next start goes on behind this record; on the disk when this returns. Raises SinkError."""
+        """Stores the position after this record on the disk. Raises SinkError."""
         behind = self._behind[record.position]
         self._behind = {position: offset for position, offset in self._behind.items() if offset > behind}
         text = json.dumps({"v": 1, "topic": self._topic, "segment": behind.segment, "byte": behind.byte})
@@ -60,7 +60,7 @@ class FileConsumer:
             raise SinkError(f"{self._file} cannot be written ({error.strerror}); make room, or let this user write there.") from error
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: no file is open between two calls."""
 
     def _committed(self) -> Offset | None:
         try:
@@ -70,5 +70,5 @@ class FileConsumer:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SinkError(
-                f"{self._file} is no position ({error}); delete it to begin with the oldest record of {self._topic} again."
+                f"{self._file} is not a position file ({error}); delete it to begin with the oldest record of {self._topic} again."
             ) from error

@@ -1,4 +1,4 @@
-"""Splits a stream of blocks into lines without ever holding more of a line than will be kept."""
+"""Splits a stream of blocks into lines; holds no more of a line than is kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sinks.wire.limits import WireLimits
 
 
 class Line(NamedTuple):
-    """`value` without its newline, or only the beginning of it; `size`: the whole line's bytes; `ended`: its newline was there."""
+    """`value`: the line without newline, or its beginning; `size`: bytes of the whole line; `ended`: whether its newline was found."""
 
     value: bytes
     size: int
@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 def split_lines(blocks: Iterable[bytes], limits: WireLimits) -> Iterator[Line]:
-    """Lines in order; the last one may be unended. Lines beyond `max_record_bytes` come cut to `kept_bytes`."""
+    """Lines in order; the last one may lack its newline. Lines above `max_record_bytes` are cut to `kept_bytes`."""
     rest, size = bytearray(), 0
     for block in blocks:
         *ended, tail = block.split(b"\n")
@@ -38,7 +38,7 @@ def _whole(piece: bytes, limits: WireLimits) -> Line:
 
 
 def _kept(rest: bytearray, size: int, piece: bytes, limits: WireLimits) -> bytes:
-    """The line of `rest` (of which `size` bytes were seen) and `piece`, cut if it is too long."""
+    """The line made of `rest` (of which `size` bytes were seen) and `piece`, cut if it is too long."""
     if size + len(piece) <= limits.max_record_bytes:
         return bytes(rest) + piece
     return bytes(rest[: limits.kept_bytes]) + piece[: max(0, limits.kept_bytes - len(rest))]

@@ -1,4 +1,4 @@
-"""The segments of a file topic: their names, their order, and where the last complete line ends."""
+"""Segments of a file topic: their names, their order, and the end of the last complete line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 2**18
 
 
 class Offset(NamedTuple):
-    """A place between two lines of a file topic: segment number and byte in it."""
+    """A position between two lines of a file topic: segment number and byte offset."""
 
     segment: int
     byte: int
@@ -28,7 +28,7 @@ def segment_path(folder: Path, segment: int) -> Path:
 
 
 def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-    """Returns when the names in a folder are on the disk; a file that was flushed without that may be gone after a power failure."""
+    """Returns when the names in a folder are on the disk. Otherwise a power failure may lose a file that was flushed itself."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fsync(descriptor)
@@ -37,7 +37,7 @@ def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
 
 
 def segments(folder: Path) -> list[int]:
-    """Numbers of the segments there are, ascending; none if the folder does not exist yet. Raises SinkError if it cannot be listed."""
+    """Numbers of the existing segments, ascending; empty if the folder does not exist. Raises SinkError if it cannot be listed."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def segments(folder: Path) -> list[int]:
 
 
 def last_newline(descriptor: int, size: int) -> int:
-    """The byte after the last newline within the first `size` bytes; 0 if there is none."""
+    """Offset after the last newline within the first `size` bytes; 0 without newline."""
     end = size
     while end > 0:
         start = max(0, end - _BLOCK)
@@ -61,7 +61,7 @@ def last_newline(descriptor: int, size: int) -> int:
 
 @contextlib.contextmanager
 def open_segment(folder: Path, segment: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Descriptor and size of a segment, once it is sure that a line begins at `start`. Raises SinkError."""
+    """File descriptor and size of a segment, after checking that a line begins at `start`. Raises SinkError."""
     path = segment_path(folder, segment)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -75,20 +75,20 @@ def open_segment(folder: Path, segment: int, start: int = 0) -> Iterator[tuple[i
             raise _gone(folder, Offset(segment, start))
         yield descriptor, size
     except OSError as error:
-        raise SinkError(f"{path} cannot be read ({error.strerror}); look after the disk.") from error
+        raise SinkError(f"{path} cannot be read ({error.strerror}); check the disk.") from error
     finally:
         os.close(descriptor)
 
 
 def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """The bytes from `start` to `end`, or to the end of the file if that comes first."""
+    """The bytes from `start` to `end`, or to the end of the file."""
     while start < end and (block := os.pread(descriptor, min(_BLOCK, end - start), start)):
         yield block
         start += len(block)
 
 
 def check_offset(folder: Path, start: Offset, numbers: Sequence[int]) -> None:
-    """Raises SinkError unless every segment from `start` on is there; an empty topic has only its beginning."""
+    """Raises SinkError unless all segments from `start` on exist; an empty topic has only its beginning."""
     if not numbers and start == Offset(0, 0):
         return
     following = [number for number in numbers if number >= start.segment]

@@ -1,9 +1,9 @@
-"""File topics: a folder of append-only JSON Lines segments that any number of processes append to in one total order.
+"""File topics: a folder of append-only JSON Lines segments. Any number of processes append to it in one total order.
 
 A writer holds the folder's lock while it appends, so lines of two writers never mix. A writer that dies in the middle of a line leaves
-a torn line; the next one ends it with a newline, so that it becomes a rejected record and nothing is glued to it. A reader needs no
-lock: it takes only lines whose newline is there, and leaves a segment only if that had a successor before it was read to its end.
-The folder must be on a local disk: locks on network file systems cannot be relied on.
+a torn line; the next writer ends it with a newline, so that it becomes a rejected record of its own. A reader needs no lock: it reads
+only lines with a newline, and leaves a segment only if a successor existed before it reached the segment's end.
+The folder must be on a local disk: locks on network file systems are unreliable.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LOCK_TIMEOUT_S = 30.0
 
 
 class TopicRecord(NamedTuple):
-    """One record of a topic. `value` holds only its beginning when `size` is larger.
+    """One record of a topic. `value` is only its beginning if `size` is larger.
 
-    `unread`: why there is no value, in a sentence, where the topic holds something that cannot be read; empty otherwise.
+    `unread`: the reason, as a sentence, if the topic contains something at this position that cannot be read; otherwise empty.
     """
 
     position: Position
@@ -43,7 +43,7 @@ class TopicRecord(NamedTuple):
 
 
 class FileTopicWriter:
-    """Appends to the topic's last segment; a new one is begun when it has reached `segment_bytes`. One writer per process and topic."""
+    """Appends to the topic's last segment, and begins a new one after `segment_bytes`. One writer per process and topic."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class FileTopicWriter:
         lock_timeout_s: float = _LOCK_TIMEOUT_S,
         fsync: Callable[[int], None] = os.fsync,
     ) -> None:
-        """Creates the folder. With `sync`, appended lines are on the disk when `append` returns. Raises SinkError.
+        """Creates the folder. With `sync`, lines are on the disk when `append` returns. Raises SinkError.
 
-        `fsync`: flushes the file or folder of a descriptor.
+        `fsync`: flushes the file or folder of a file descriptor.
         """
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._sync, self._fsync = sync, fsync
         self._named = False  # whether the names of the folder and its segments are on the disk
         self._lock_timeout_s = lock_timeout_s
-        self._threads = threading.Lock()  # a file lock does not keep two threads of one process apart
+        self._threads = threading.Lock()  # a file lock does not exclude threads of the same process
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -71,9 +71,9 @@ class FileTopicWriter:
             raise SinkError(f"{folder} cannot be written ({error.strerror}); name a folder that this user may create or write.") from error
 
     def append(self, values: Sequence[bytes]) -> Offset:
-        """Appends one line per value, in order and together; the offset after them. Raises SinkError, PublishTimeout.
+        """Appends one line per value, in order and without lines of other writers between; returns the offset after them.
 
-        After an error the topic may hold the first of the values; appending all of them again is right (at least once).
+        Raises SinkError, PublishTimeout. After an error the topic may contain the first values; append all of them again (at least once).
         """
         if any(b"\n" in value for value in values):
             raise ContractError("A record of a file topic must not contain a newline; please report this as a bug.")
@@ -85,7 +85,7 @@ class FileTopicWriter:
             raise SinkError(f"{self._folder} cannot be appended to ({error.strerror}); make room, or name another folder.") from error
 
     def close(self) -> None:
-        """Lets go of the folder; a second call does nothing."""
+        """Closes the writer; a second call does nothing."""
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
@@ -102,7 +102,7 @@ class FileTopicWriter:
         while not _try_lock(self._lock):
             if time.monotonic() > deadline:
                 raise PublishTimeout(
-                    f"{self._folder} has been locked by another writer for {self._lock_timeout_s:g} s; see who holds {_LOCK} in it and "
+                    f"{self._folder} has been locked by another writer for {self._lock_timeout_s:g} s; find the process that holds it and "
                     "end or continue that process."
                 )
             time.sleep(0.002)
@@ -113,9 +113,9 @@ class FileTopicWriter:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _check_lock(self) -> None:
-        """Whoever has made the folder anew locks another file than we do."""
+        """Raises SinkError if the folder was replaced: its writers then lock another file."""
         if os.stat(self._folder / _LOCK).st_ino != os.fstat(self._lock).st_ino:
-            raise SinkError(f"{self._folder} was deleted and made anew by somebody else; open the topic again.")
+            raise SinkError(f"{self._folder} was deleted and created again by another process; open the topic again.")
 
     def _append(self, data: bytes) -> Offset:
         numbers = segments(self._folder)
@@ -126,7 +126,7 @@ class FileTopicWriter:
             if size < self._segment_bytes or not data:
                 self._write(descriptor, data)
                 return Offset(segment, size + len(data))
-            if self._sync:  # a reader goes on to the next segment only behind lines that are safe
+            if self._sync:  # the lines of a segment are safe before readers see its successor
                 self._fsync(descriptor)
         self._named = False
         with self._opened(segment + 1) as descriptor:
@@ -155,20 +155,20 @@ class FileTopicWriter:
 
 
 class FileTopicReader:
-    """Reads a file topic from any offset; sees what writers append meanwhile. A folder that does not exist yet is an empty topic."""
+    """Reads a file topic from any offset, including lines appended meanwhile. A missing folder is an empty topic."""
 
     def __init__(self, folder: Path, topic: str | None = None, limits: WireLimits = DEFAULT_LIMITS) -> None:
-        """`topic` is the name that positions carry; the folder's own name by default."""
+        """`topic`: the name in positions; by default the folder's name."""
         self._folder = folder
         self._topic = folder.name if topic is None else topic
         self._limits = limits
 
     def begin(self) -> Offset:
-        """The oldest offset there is."""
+        """The oldest offset."""
         return Offset((segments(self._folder) or [0])[0], 0)
 
     def written_since(self, ms: int) -> Offset:
-        """The beginning of the first segment that was written to at `ms` (since 1970) or later; the end where there is none."""
+        """The beginning of the first segment written at `ms` (since 1970) or later; the end if there is none."""
         for number in segments(self._folder):
             with contextlib.suppress(FileNotFoundError):
                 if segment_path(self._folder, number).stat().st_mtime_ns >= ms * 1_000_000:
@@ -186,10 +186,10 @@ class FileTopicReader:
     def read(
         self, start: Offset | None = None, max_records: int | None = None, max_bytes: int | None = None, end: Offset | None = None
     ) -> tuple[list[TopicRecord], Offset]:
-        """Complete lines from `start` (None: from the oldest), and the offset to go on from.
+        """Complete lines from `start` (None: the oldest), and the offset after them.
 
-        Stops before `end`, after `max_records` lines, or with the line that reaches `max_bytes`. Raises SinkError when lines after
-        `start` are gone.
+        Stops before `end`, after `max_records` lines, or after the line that reaches `max_bytes`. Raises SinkError if lines after
+        `start` are missing.
         """
         records: list[TopicRecord] = []
         offset, taken = start or self.begin(), 0
@@ -203,7 +203,7 @@ class FileTopicReader:
         return records, offset
 
     def advance(self, start: Offset | None, max_records: int, max_bytes: int | None = None) -> Offset:
-        """The offset that `read` would return, without keeping any line."""
+        """The offset that `read` would return; keeps no line."""
         offset, count, taken = start or self.begin(), 0, 0
         for record, after in self._walk(offset, None):
             offset = after
@@ -214,8 +214,8 @@ class FileTopicReader:
         return offset
 
     def _walk(self, start: Offset, end: Offset | None) -> Iterator[tuple[TopicRecord | None, Offset]]:
-        """Each line with the offset after it; None with the offset of each further segment's beginning."""
-        # Listed before anything is read: only the last segment of this list can still grow, the others are read to their end.
+        """Each line with the offset after it; None with the start offset of each further segment."""
+        # Listed before reading: only the last segment of the list can still grow, the others are read to their end.
         numbers = segments(self._folder)
         check_offset(self._folder, start, numbers)
         for number in numbers:
@@ -236,7 +236,7 @@ class FileTopicReader:
                 if line.ended:
                     yield record, Offset(segment, byte)
                 elif finished and end is None:
-                    # Not written by us, for our writers end a torn line before they begin a new segment: the segment's end ends it.
+                    # A foreign writer: ours end a torn line before they begin a segment. The segment's end ends the line.
                     yield record, Offset(segment + 1, 0)
 
 
@@ -249,7 +249,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _end_torn_line(descriptor: int) -> int:
-    """Size of the segment, after an unended last line was given its newline."""
+    """Size of the segment, after adding a newline to an unterminated last line."""
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         os.write(descriptor, b"\n")

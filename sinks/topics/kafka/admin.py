@@ -1,4 +1,4 @@
-"""Topics on a Kafka cluster: what is there, how it is configured, and making what is missing."""
+"""Topics on a Kafka cluster: their configuration, and creating missing ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sinks.topics.uri import TopicUri
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How a topic is to be. `replication`: -1 leaves it to the cluster; `retention_ms`: how long records are kept at least."""
+    """Configuration of a new topic. `replication`: -1 uses the cluster's default; `retention_ms`: minimum retention of records."""
 
     partitions: int = 1
     replication: int = -1
@@ -22,7 +22,7 @@ class TopicPlan:
     max_record_bytes: int = 8 * 2**20
 
     def configs(self) -> Mapping[str, str]:
-        """Records share keys (the cluster), so that compaction would delete all but a cluster's newest: it is off whatever the default."""
+        """Topic configs. Compaction is always off: all records of a cluster share a key, and compaction would delete all but the newest."""
         return {
             "cleanup.policy": "delete",
             "retention.ms": str(self.retention_ms),
@@ -32,7 +32,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """How a topic is. `replicas`: of the partition that has fewest; `leaderless`: partitions nobody serves at the moment."""
+    """Configuration of an existing topic. `replicas`: the minimum over its partitions; `leaderless`: partitions without leader."""
 
     partitions: int
     replicas: int
@@ -45,7 +45,7 @@ class TopicFacts:
 
 
 def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
-    """None when there is no such topic. Raises SinkError, PublishTimeout."""
+    """The topic's configuration, None if it does not exist. Raises SinkError, PublishTimeout."""
     from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
 
     with _admin(topic, access) as admin:
@@ -61,7 +61,7 @@ def topic_facts(topic: TopicUri, access: KafkaAccess) -> TopicFacts | None:
 
 
 def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[TopicUri]:
-    """Those that are not there; every cluster is asked once. Raises SinkError, PublishTimeout."""
+    """The topics that do not exist; one request per cluster. Raises SinkError, PublishTimeout."""
     missing: list[TopicUri] = []
     for servers in dict.fromkeys(topic.servers for topic in topics):
         asked = {topic.name: topic for topic in topics if topic.servers == servers}
@@ -71,7 +71,7 @@ def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[To
 
 
 def create_topic(topic: TopicUri, plan: TopicPlan, access: KafkaAccess) -> bool:
-    """False when it is there already, however it is. Raises SinkError, PublishTimeout."""
+    """Creates a topic; False if it already exists, with any configuration. Raises SinkError, PublishTimeout."""
     from kafka.admin import NewTopic
     from kafka.errors import TopicAlreadyExistsError
 

@@ -1,9 +1,9 @@
-"""How batches of a Kafka topic are unpacked: with every codec that Kafka has, and within a bound.
+"""Decompresses batches of Kafka topics with all of Kafka's codecs, within a size limit.
 
-kafka-python unpacks a batch into memory however large it gets: 32 KB of zstd become 1 GiB, and the broker accepts such a batch, because
-max.message.bytes limits what is sent. Its decoders are names of one module and have no setting, so `bound_batches` replaces them there.
-It also stops for good at a batch that it cannot read, without saying where: `bound_batches` makes it name the place, and a reader goes on
-behind it.
+kafka-python decompresses a batch in memory without limit: 32 KB of zstd become 1 GiB, and the broker accepts such a batch, because
+max.message.bytes limits the compressed size. Its decoders are names of one module and have no setting, so `bound_batches` replaces them.
+kafka-python also stops for good at a batch it cannot read, without naming the position: with `bound_batches` the error names it, and a
+reader continues after the batch.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import Any
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES
 
 Decode = Callable[[Any, int], bytes]
-#: Most that a batch may hold once it is unpacked: as much as one request of ours. Reading it takes about three times as much memory.
+#: Largest decompressed batch, equal to our largest request. Reading it takes about three times as much memory.
 LARGEST_BATCH_BYTES = LARGEST_REQUEST_BYTES
-#: What the error about a larger batch, or about one that cannot be unpacked, begins with.
+#: How errors about a too large batch and about one that cannot be decompressed begin.
 TOO_LARGE, UNREADABLE = "BatchTooLarge", "BatchUnreadable"
-#: What kafka-python says of a batch with a wrong checksum.
+#: How kafka-python reports a batch with a wrong checksum.
 _DAMAGED = "failed crc check"
-#: Package that each codec needs.
+#: Python package per codec.
 PACKAGES: Mapping[str, str] = {"gzip": "", "snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 _SAMPLE = b"a load report " * 100
 _GZIP_WINDOW = 31
-#: The framing that Kafka's own clients put around snappy: a magic word, two versions, then blocks with their lengths.
+#: Framing of snappy by Kafka's own clients: a magic number, two versions, then blocks with their lengths.
 _XERIAL, _XERIAL_HEADER_BYTES = b"\x82SNAPPY\x00", 16
 
 
 class _TooLarge(Exception):
-    """A batch is larger than the bound."""
+    """A batch is above the size limit."""
 
 
 class UnreadBatch(Exception):
-    """A batch as its producer sent it (its checksum is right) that no reader can use: above the bound, or nothing that can be unpacked.
+    """A batch that is intact (its checksum is right) but unusable: above the size limit, or impossible to decompress.
 
-    `partition`: kafka-python's TopicPartition; `first`, `last`: the offsets of the records that were not read.
+    `partition`: kafka-python's TopicPartition; `first`, `last`: offsets of the skipped records.
     """
 
     def __init__(self, reason: str, partition: Any, first: int, last: int) -> None:
@@ -48,27 +48,27 @@ class UnreadBatch(Exception):
 
 
 def bound_batches() -> None:
-    """Consumers of kafka-python then raise UnreadBatch for a batch above LARGEST_BATCH_BYTES or one whose content cannot be read.
+    """Makes consumers of kafka-python raise UnreadBatch for a batch above LARGEST_BATCH_BYTES or with unreadable content.
 
-    A reader goes on with `seek` behind the batch. A batch with a wrong checksum was damaged on its way and stays a CorruptRecordError.
+    A reader continues after the batch with `seek`. A batch with a wrong checksum was damaged and stays a CorruptRecordError.
     """
     from kafka.consumer.fetcher import Fetcher
     from kafka.record import default_records
 
     for codec, decode in _DECODERS.items():
         setattr(default_records, f"{codec}_decode", _bounded(codec, decode))
-    Fetcher.PartitionRecords = _placing()
+    Fetcher.PartitionRecords = _tracking_class()
 
 
 @cache
-def _placing() -> Any:
-    """kafka-python's class for the batches that one answer holds of a partition, which then names the place of a batch it cannot read."""
+def _tracking_class() -> Any:
+    """A subclass of kafka-python's class for one partition's batches in a fetch response; reports the position of an unread batch."""
     from kafka.consumer.fetcher import Fetcher
     from kafka.errors import CorruptRecordError
 
-    class PlacingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+    class TrackingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         def __init__(self, fetch_offset: int, tp: Any, records: Any, **more: Any) -> None:
-            self._noted = _Noted(records)
+            self._noted = _TrackedBatches(records)
             super().__init__(fetch_offset, tp, self._noted, **more)
 
         def take(self, n: int | None = None) -> Any:
@@ -82,37 +82,37 @@ def _placing() -> Any:
                 self.drain()
                 raise UnreadBatch(str(error.args[0]), partition, first, batch.last_offset) from error
 
-    return PlacingRecords
+    return TrackingRecords
 
 
-class _Noted:
-    """Batches of kafka-python, handed on one by one; `newest`: the one that is being read."""
+class _TrackedBatches:
+    """Batches of kafka-python, one by one. `newest`: the batch that is being read."""
 
     def __init__(self, records: Any) -> None:
         self._records = records
         self.newest: Any = None
 
     def next_batch(self) -> Any:
-        """The next batch, None behind the last."""
+        """The next batch, None after the last."""
         self.newest = self._records.next_batch()
         return self.newest
 
 
 def unpacked(codec: str, packed: bytes, limit: int = LARGEST_BATCH_BYTES) -> bytes:
-    """The content of a batch. Raises kafka.errors.CorruptRecordError when it has more than `limit` bytes or cannot be unpacked."""
+    """The content of a batch. Raises kafka.errors.CorruptRecordError if it has more than `limit` bytes or cannot be decompressed."""
     from kafka.errors import CorruptRecordError
 
     try:
         found = _DECODERS[codec](packed, limit)
     except _TooLarge:
         raise CorruptRecordError(f"{TOO_LARGE}: {codec}, {len(packed):,} bytes hold more than {limit:,}") from None
-    except Exception as error:  # each library has errors of its own, some plain RuntimeErrors
+    except Exception as error:  # each library has its own errors, some are RuntimeErrors
         raise CorruptRecordError(f"{UNREADABLE}: {codec}, {type(error).__name__}: {error}") from error
     return found
 
 
 def broken_codecs() -> list[str]:
-    """Codecs with which nothing can be read here, because a library is missing or does not work."""
+    """Codecs that do not work here, because a library is missing or broken."""
     from kafka import codec as codecs
 
     return [codec for codec in PACKAGES if not _works(codec, codecs)]
@@ -121,7 +121,7 @@ def broken_codecs() -> list[str]:
 def _works(codec: str, codecs: Any) -> bool:
     try:
         return getattr(codecs, f"has_{codec}")() and unpacked(codec, getattr(codecs, f"{codec}_encode")(_SAMPLE)) == _SAMPLE
-    except Exception:  # whatever a broken library raises, it does not work
+    except Exception:  # a broken library may raise anything
         return False
 
 
@@ -159,7 +159,7 @@ def _xerial_blocks(packed: bytes) -> list[bytes]:
 
 
 def _snappy_length(block: bytes) -> int:
-    """The length that a block claims: a varint at its beginning, which the decoder allocates."""
+    """The length that a block claims, which the decoder allocates: a varint at its beginning."""
     length = 0
     for place, byte in enumerate(block[:5]):
         length |= (byte & 0x7F) << (7 * place)

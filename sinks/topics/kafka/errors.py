@@ -1,4 +1,4 @@
-"""The one place where errors of the Kafka client become errors of ours: what happened in a sentence, and the next step."""
+"""Converts errors of the Kafka client to ours: what happened, and the next step. No other module does this."""
 
 from __future__ import annotations
 
@@ -11,33 +11,37 @@ from sinks.topics.kafka.codecs import TOO_LARGE, UNREADABLE
 from sinks.topics.uri import TopicUri
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
-NO_TOPIC = "there is no such topic; make it with: rebalancer topics create"
+NO_TOPIC = "the topic does not exist; create it with: rebalancer topics create"
 _TOO_LARGE = "the record is larger than the topic allows; raise its max.message.bytes"
-_LOGIN = "the broker refuses the login; check kafka.username, the content of kafka.password_file and kafka.mechanism"
-_PAST = "find out who wrote it, then delete the records up to there with Kafka's kafka-delete-records.sh, or name another topic"
-_TRUST = "no trust: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that host and port belong to a listener with SSL"
-#: What the error, or what the client said in its log before, contains → what we raise and say; the first that fits counts.
+_LOGIN = "authentication failed: check kafka.username, the content of kafka.password_file and kafka.mechanism"
+_SKIP_STEP = "find its producer, then delete the records up to there with Kafka's kafka-delete-records.sh, or name another topic"
+_TRUST = "TLS certificate not trusted: check kafka.ca_file, kafka.cert_file and kafka.key_file, and that the port belongs to a TLS listener"
+#: Part of the error or of the client's log → our error and its text; the first match applies.
 _MEANINGS: tuple[tuple[str, type[SinkError], str], ...] = (
     ("SaslAuthenticationFailedError", SinkError, _LOGIN),
-    ("UnsupportedSaslMechanismError", SinkError, "the broker does not offer this kafka.mechanism; ask which one it has"),
+    (
+        "UnsupportedSaslMechanismError",
+        SinkError,
+        "the broker does not support this kafka.mechanism; use one of its sasl.enabled.mechanisms",
+    ),
     ("[SSL", SinkError, _TRUST),
     ("[X509", SinkError, _TRUST),
-    ("AuthorizationFailedError", SinkError, "this user may not do that; ask for the right (an ACL) on the topic and the group"),
+    ("AuthorizationFailedError", SinkError, "this user is not authorized; grant it an ACL on the topic and the group"),
     ("UnknownTopicOrPartitionError", SinkError, NO_TOPIC),
     ("MessageSizeTooLargeError", PublishRejected, _TOO_LARGE),
     ("RecordListTooLargeError", PublishRejected, _TOO_LARGE),
     ("InvalidRecordError", PublishRejected, "the topic refuses the record; a compacted topic takes only records with a key"),
     ("OffsetOutOfRangeError", SinkError, "records were deleted before they were read; raise the topic's retention.ms"),
-    ("UnsupportedCodecError", SinkError, "a library is missing here that unpacks these records: rebalancer doctor names it"),
-    (TOO_LARGE, SinkError, f"a batch of records takes too much memory when it is unpacked; {_PAST}"),
-    (UNREADABLE, SinkError, f"a batch of records cannot be unpacked; {_PAST}"),
-    ("CorruptRecordError", SinkError, f"a batch of records is damaged; {_PAST}"),
-    ("TopicAlreadyExistsError", SinkError, "the topic is there already; leave it, or delete it first"),
+    ("UnsupportedCodecError", SinkError, "the library that decompresses these records is not installed: rebalancer doctor names it"),
+    (TOO_LARGE, SinkError, f"a batch of records is too large when it is decompressed; {_SKIP_STEP}"),
+    (UNREADABLE, SinkError, f"a batch of records cannot be decompressed; {_SKIP_STEP}"),
+    ("CorruptRecordError", SinkError, f"a batch of records is damaged; {_SKIP_STEP}"),
+    ("TopicAlreadyExistsError", SinkError, "the topic already exists; keep it, or delete it first"),
     ("InvalidReplicationFactorError", SinkError, "the cluster has too few brokers for that; lower --replication"),
-    ("PolicyViolationError", SinkError, "the cluster's rules forbid that; ask who runs it"),
-    ("DNS", PublishTimeout, "the host is not known; correct the name in the topic's URI"),
+    ("PolicyViolationError", SinkError, "a policy of the cluster forbids this; ask its operator"),
+    ("DNS", PublishTimeout, "the host name cannot be resolved; correct it in the topic's URI"),
 )
-_SILENT = (
+_TIMEOUT = (
     "no answer; check that the broker runs, that host, port and kafka.security_protocol are those of one of its listeners and, with SASL, "
     "name and password"
 )
@@ -46,24 +50,24 @@ _REASON = re.compile(r"(?:Bootstrap .* failed|Connection lost): (.*?)(?: \(backo
 
 @contextmanager
 def kafka_errors(topic: TopicUri) -> Iterator[None]:
-    """Raises SinkError, PublishTimeout or PublishRejected for what the client raises inside; the cause is kept."""
+    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block; keeps the cause."""
     from kafka.errors import KafkaError
 
-    heard = _Heard()
+    connection_errors = _ConnectionErrors()
     logger = logging.getLogger("kafka")
-    logger.addHandler(heard)
+    logger.addHandler(connection_errors)
     try:
         yield
     except KafkaError as error:
-        raise _ours(topic, error, heard.reasons) from error
+        raise _ours(topic, error, connection_errors.reasons) from error
     except OSError as error:  # certificates, sockets
         raise SinkError(f"{topic}: {error}; {_TRUST}") from error
     finally:
-        logger.removeHandler(heard)
+        logger.removeHandler(connection_errors)
 
 
-class _Heard(logging.Handler):
-    """Why a connection failed stands only in the client's log, which nobody should have to read."""
+class _ConnectionErrors(logging.Handler):
+    """Collects the client's log lines of failed connections: the reason is only there."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -78,16 +82,16 @@ class _Heard(logging.Handler):
 def _ours(topic: TopicUri, error: BaseException, reasons: list[str]) -> SinkError:
     from kafka.errors import RetriableError
 
-    told = _told(error)
+    described = _described(error)
     for sign, kind, meaning in _MEANINGS:
-        for text in (told, *reasons):
+        for text in (described, *reasons):
             if sign in text:
                 return kind(f"{topic}: {meaning} ({text[:300]})")
     if isinstance(error, RetriableError):
-        return PublishTimeout(f"{topic}: {_SILENT} ({reasons[-1][:300] if reasons else told})")
-    return SinkError(f"{topic}: Kafka answers {told}; look into the broker's log")
+        return PublishTimeout(f"{topic}: {_TIMEOUT} ({reasons[-1][:300] if reasons else described})")
+    return SinkError(f"{topic}: Kafka answers {described}; look into the broker's log")
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     text, name = " ".join(str(error).split()), type(error).__name__
     return text[:300] if name in text else f"{name}: {text[:300]}".removesuffix(": ")

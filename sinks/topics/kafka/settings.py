@@ -1,4 +1,4 @@
-"""How Kafka is reached: settings given once, secrets read from their files, and both translated for the Python and the Java client."""
+"""Settings for Kafka: given once, with secrets from files, and translated for the Python client and the Java client."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from strategies.settings import Setting
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-#: What a client lets through; how much a record may really have is the broker's to say (message.max.bytes).
+#: Limit of our clients; the actual limit is the broker's (message.max.bytes).
 LARGEST_REQUEST_BYTES = 64 * 2**20
-#: The first connection: what has not worked by then will not.
+#: Timeout of the first connection.
 _BOOTSTRAP_MS = 10_000
-#: So soon a broker that is back is noticed.
+#: Longest backoff between connection attempts, so that a broker that is back is noticed soon.
 _LONGEST_PAUSE_MS = 5_000
 _MODULES = {"PLAIN": "plain.PlainLoginModule"}
 _SCRAM_MODULE = "scram.ScramLoginModule"
@@ -25,32 +25,34 @@ _SCRAM_MODULE = "scram.ScramLoginModule"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """For every kafka:// topic; the servers stand in the topic's URI."""
+    """Settings of all kafka:// topics; the servers are in the topics' URIs."""
 
-    security_protocol: Annotated[SecurityProtocol, Setting("How the broker's listener is secured (Kafka: security.protocol)")] = "PLAINTEXT"
-    mechanism: Annotated[Mechanism, Setting("How to log in where security_protocol begins with SASL (Kafka: sasl.mechanism)")] = (
+    security_protocol: Annotated[SecurityProtocol, Setting("Security protocol of the broker's listener (Kafka: security.protocol)")] = (
+        "PLAINTEXT"
+    )
+    mechanism: Annotated[Mechanism, Setting("Authentication if security_protocol begins with SASL (Kafka: sasl.mechanism)")] = (
         "SCRAM-SHA-512"
     )
-    username: Annotated[str, Setting("Name to log in with")] = ""
-    password_file: Annotated[str, Setting("File with the password to log in with")] = ""
-    ca_file: Annotated[str, Setting("PEM file with the certificates to trust; empty = those of the system")] = ""
-    cert_file: Annotated[str, Setting("PEM file with our own certificate, where the broker demands one")] = ""
+    username: Annotated[str, Setting("User name for SASL")] = ""
+    password_file: Annotated[str, Setting("File with the password for SASL")] = ""
+    ca_file: Annotated[str, Setting("PEM file with the trusted certificates; empty = those of the system")] = ""
+    cert_file: Annotated[str, Setting("PEM file with our own certificate, if the broker requires one")] = ""
     key_file: Annotated[str, Setting("PEM file with the key of our own certificate (PKCS 8, not encrypted)")] = ""
     start: Annotated[
-        str, Setting("Where a new checkpoint begins to read: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
+        str, Setting("Where a new checkpoint starts reading: earliest, latest, or a time (2026-01-31T12:00:00Z, or ms since 1970)")
     ] = "earliest"
     fail_on_data_loss: Annotated[
-        bool, Setting("Stop when records were deleted before they were read; false = tell it in the log and go on with the oldest there is")
+        bool, Setting("Stop if records were deleted before they were read; false = log it and continue with the oldest record")
     ] = True
-    timeout_ms: Annotated[int, Setting("How long a server may take to answer before an attempt fails", "ms", ge=1_000, le=600_000)] = 30_000
+    timeout_ms: Annotated[int, Setting("Timeout of one request to a server", "ms", ge=1_000, le=600_000)] = 30_000
     outage_ms: Annotated[
-        int, Setting("How long servers that have answered before may be away before a process gives up", "ms", ge=0, le=86_400_000)
+        int, Setting("Longest outage of servers that have answered before; after it a process gives up", "ms", ge=0, le=86_400_000)
     ] = 600_000
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaAccess:
-    """Checked settings with the secrets that were read; neither shows them when printed."""
+    """Checked settings with the content of the secret files; neither appears when printed."""
 
     settings: KafkaSettings
     password: Secret | None
@@ -78,9 +80,13 @@ class KafkaAccess:
         return found | {key: file for key, file in files.items() if file and settings.security_protocol.endswith("SSL")}
 
     def for_java(self) -> Mapping[str, str]:
-        """Properties for Kafka's own clients. They hold secrets: `sasl.jaas.config` and `ssl.keystore.key`."""
-        patience = str(self.settings.timeout_ms)
-        found = {"security.protocol": self.settings.security_protocol, "request.timeout.ms": patience, "default.api.timeout.ms": patience}
+        """Properties for Kafka's Java client. They contain secrets: `sasl.jaas.config` and `ssl.keystore.key`."""
+        timeout_ms = str(self.settings.timeout_ms)
+        found = {
+            "security.protocol": self.settings.security_protocol,
+            "request.timeout.ms": timeout_ms,
+            "default.api.timeout.ms": timeout_ms,
+        }
         if self.sasl and self.password is not None:
             found |= {"sasl.mechanism": self.settings.mechanism, "sasl.jaas.config": _jaas(self.settings, self.password)}
         if self.trusted is not None:
@@ -92,16 +98,16 @@ class KafkaAccess:
 
 
 def kafka_access(settings: KafkaSettings) -> KafkaAccess:
-    """Reads the files that the settings name. Raises SettingsError with all complaints."""
+    """Checks the settings and reads their files. Raises SettingsError with all complaints."""
     complaints: list[str] = []
     sasl, ssl = settings.security_protocol.startswith("SASL"), settings.security_protocol.endswith("SSL")
     if sasl and not settings.username:
-        complaints.append(f"kafka.username: {settings.security_protocol} needs a name to log in with; set it")
+        complaints.append(f"kafka.username: {settings.security_protocol} needs a user name; set it")
     if sasl and not settings.password_file:
-        complaints.append(f"kafka.password_file: {settings.security_protocol} needs a password; name a file that holds it")
+        complaints.append(f"kafka.password_file: {settings.security_protocol} needs a password; name a file that contains it")
     if bool(settings.cert_file) != bool(settings.key_file):
         missing = "kafka.key_file" if settings.cert_file else "kafka.cert_file"
-        complaints.append(f"{missing}: a certificate and its key are of use only together; name both files, or none")
+        complaints.append(f"{missing}: a certificate and its key are used together; name both files, or neither")
     read = [
         _optional(settings.password_file if sasl else "", "kafka.password_file", complaints, read_secret),
         _optional(settings.cert_file if ssl else "", "kafka.cert_file", complaints, _certificate),

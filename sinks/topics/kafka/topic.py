@@ -1,4 +1,4 @@
-"""Kafka topics for processes without Spark: a consumer that commits, a reader of all there is, a publisher that flushes."""
+"""Kafka topics for processes without Spark: a consumer that commits, a reader of all records, a publisher that flushes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.uri import TopicUri
 from sinks.wire.limits import WireLimits, clip
 from sinks.wire.position import Position
-from sinks.wire.raw import Around, SourceSettings, enveloped
+from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200
-#: So soon a partition is found that was added to a topic: well before what lies there has expired.
+#: Refresh interval of metadata: finds a new partition long before its first records expire.
 _LOOK_FOR_PARTITIONS_MS = 30_000
-#: How long a producer's thread may take to end.
+#: Longest wait for a producer's thread to end.
 _END_S = 5.0
 
 
 class KafkaTopicConsumer:
-    """Reads all partitions on from where `group` committed last, at first from the oldest record. One process at a time per group."""
+    """Reads all partitions from the position of `group`, or from the oldest record if it has none. One process at a time per group."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class KafkaTopicConsumer:
         *,
         since_ms: int | None = None,
     ) -> None:
-        """Raises SinkError, PublishTimeout. `group`: None reads from the oldest record and commits nothing.
+        """Raises SinkError, PublishTimeout. `group`: None starts with the oldest record and commits nothing.
 
-        `since_ms`: begins with the first record that the broker got then or later (ms since the epoch).
+        `since_ms`: starts with the first record that the broker received then or later (ms since the epoch).
         """
         from kafka import KafkaConsumer
 
         self._topic, self._access, self._limits, self._source = topic, access, limits, source
-        self._patience_s = access.settings.timeout_ms / 1000
+        self._timeout_s = access.settings.timeout_ms / 1000
         self._handed: deque[Position] = deque()
         bound_batches()
         with kafka_errors(topic):
@@ -72,13 +72,13 @@ class KafkaTopicConsumer:
             raise
 
     def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`.
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`.
 
-        What is there already is waited for longer.
+        Waits longer for records that exist already.
         """
         if max_bytes is not None:
             return self._up_to(max_bytes, max_records, timeout_s)
-        with self._asked():
+        with self._reported():
             records = self._polled(max_records, timeout_s)
             if not records:
                 self._take_partitions()
@@ -88,11 +88,11 @@ class KafkaTopicConsumer:
         return records
 
     def _up_to(self, max_bytes: int, max_records: int, timeout_s: float) -> Sequence[TopicRecord]:
-        """One by one, out of what the client has fetched: it does not say how large the next records are."""
+        """Polls one record at a time from the client's buffer: the client does not report sizes in advance."""
         found = list(self.poll(1, timeout_s))
         taken = sum(record.size for record in found)
         while found and taken < max_bytes and len(found) < max_records:
-            with self._asked():
+            with self._reported():
                 more = self._polled(1, 0)
             if not more:
                 break
@@ -102,12 +102,12 @@ class KafkaTopicConsumer:
         return found
 
     def rest(self, max_records: int) -> Sequence[TopicRecord]:
-        """The next of the records that were there when the topic was opened; none when all were read."""
-        with self._asked():
+        """The next of the records that existed when the topic was opened; none after the last."""
+        with self._reported():
             return self._behind_the_end(max_records)
 
     def commit(self, record: TopicRecord) -> None:
-        """The next start goes on behind this record and all that were handed out before it; with the broker when this returns."""
+        """Commits the position after this record and all polled before it; the broker has it when this returns."""
         from kafka import OffsetAndMetadata, TopicPartition
 
         offsets: dict[Any, Any] = {}
@@ -116,15 +116,15 @@ class KafkaTopicConsumer:
             offsets[TopicPartition(self._topic.name, position.partition)] = OffsetAndMetadata(position.offset + 1, "", -1)
             if position == record.position:
                 break
-        with self._asked():
+        with self._reported():
             self._client.commit(offsets)
 
     def close(self) -> None:
-        """What was not committed comes again."""
+        """Closes the consumer; uncommitted records are delivered again."""
         self._client.close(autocommit=False)
 
     def _take_partitions(self) -> None:
-        """All that the topic has; one that is new is read from its beginning, the others go on where they are."""
+        """Assigns all partitions of the topic; a new one starts at its beginning, the others continue."""
         from kafka import TopicPartition
 
         numbers = self._client.partitions_for_topic(self._topic.name)
@@ -139,21 +139,21 @@ class KafkaTopicConsumer:
             first = found.get(partition)
             self._client.seek(partition, end if first is None else first.offset)
 
-    def _asked(self) -> AbstractContextManager[None]:
+    def _reported(self) -> AbstractContextManager[None]:
         return _answering(self._topic, self._access)
 
     def _behind_the_end(self, max_records: int) -> list[TopicRecord]:
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._timeout_s
         while any(self._client.position(partition) < end for partition, end in self._ends.items()):
             records = self._polled(max_records, _POLL_MS / 1000)
             if records:
                 return records
             if time.monotonic() > deadline:
-                raise PublishTimeout(f"{self._topic}: records that are there do not come; check that the broker runs")
+                raise PublishTimeout(f"{self._topic}: existing records are not delivered; check that the broker runs")
         return []
 
     def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
-        """A batch that no reader can use counts as one record at its last offset, without a value: whoever commits it goes on behind."""
+        """Polls records. An unusable batch becomes one record without value at its last offset: committing it skips the batch."""
         from kafka.errors import CorruptRecordError
 
         try:
@@ -167,49 +167,49 @@ class KafkaTopicConsumer:
         return [self._record(record) for records in found.values() for record in records]
 
     def _unread(self) -> str:
-        """Where reading would go on, so that a batch which cannot be read can be found."""
+        """The position where reading continues, to find a batch that cannot be read."""
         places = [(partition.partition, self._client.position(partition)) for partition, end in self._ends.items()]
         return ", ".join(f"partition {number} at offset {offset}" for number, offset in places)
 
     def _record(self, record: Any) -> TopicRecord:
         value = record.value or b""
         if self._source.format == "raw":
-            value = enveloped(record.value, Around(record.key, dict(record.headers), record.timestamp), self._source)
+            value = enveloped(record.value, RecordMetadata(record.key, dict(record.headers), record.timestamp), self._source)
         return TopicRecord(Position(str(self._topic), record.partition, record.offset), clip(value, self._limits), len(value))
 
 
 class KafkaPublisher:
-    """Writes records with their key; `flush` returns when all in-sync brokers have them."""
+    """Writes records with their key; `flush` returns when all in-sync replicas have them."""
 
     def __init__(self, topic: TopicUri, access: KafkaAccess) -> None:
-        """Raises SinkError, PublishTimeout, also when there is no such topic."""
+        """Raises SinkError, also for a topic that does not exist, and PublishTimeout."""
         self._topic, self._access = topic, access
-        self._patience_s = access.settings.timeout_ms / 1000
+        self._timeout_s = access.settings.timeout_ms / 1000
         self._sent: list[Any] = []
         self._client: Any = None
-        if missing_topics([topic], access):  # the client would look for it until its patience ends
+        if missing_topics([topic], access):  # the client would retry until kafka.timeout_ms is over
             raise SinkError(f"{topic}: {NO_TOPIC}")
         self._connect()
 
     def publish(self, key: str, value: bytes) -> None:
-        """Hands a record over; records of one key keep their order. Raises SinkError when the topic cannot be found."""
+        """Sends a record; records with the same key keep their order. Raises SinkError if the topic does not exist."""
         if self._client is None:
             self._connect()
-        with self._begun_anew_after_errors():
+        with self._replaced_after_errors():
             self._sent.append(self._client.send(self._topic.name, value, key=key.encode() or None))
 
     def flush(self) -> None:
-        """Returns when everything that was published is safe. After an error all of it may be published again (at least once)."""
+        """Returns when all published records are stored. After an error, publish all of them again (at least once)."""
         sent, self._sent = self._sent, []
         if self._client is None:
             return
-        with self._begun_anew_after_errors():
+        with self._replaced_after_errors():
             self._client.flush()
             for one in sent:
-                one.get(self._patience_s)
+                one.get(self._timeout_s)
 
     def close(self) -> None:
-        """Lets go of the topic; does not flush."""
+        """Closes the publisher without flushing."""
         client, self._client = self._client, None
         if client is not None:
             _force_close(client)
@@ -232,8 +232,8 @@ class KafkaPublisher:
             )
 
     @contextmanager
-    def _begun_anew_after_errors(self) -> Iterator[None]:
-        """What was not confirmed must not be delivered later, in the middle of what is then published again."""
+    def _replaced_after_errors(self) -> Iterator[None]:
+        """Replaces the producer after an error: it must not deliver unconfirmed records later, between those published again."""
         try:
             with _answering(self._topic, self._access):
                 yield
@@ -244,26 +244,26 @@ class KafkaPublisher:
 
 
 def _force_close(producer: Any) -> None:
-    """The client flushes before it closes and, when that fails, stays open: its thread would go on to deliver what was given up."""
+    """Closes a producer without flushing: close() flushes first and stays open if that fails, and its thread would go on delivering."""
     from kafka.errors import KafkaError
 
     try:
         producer.close(timeout=0)
     except KafkaError:
-        producer._sender.force_close()  # there is no other way to end it
+        producer._sender.force_close()  # the only way to stop its thread
         producer._sender.join(_END_S)
         with suppress(KafkaError):
             producer.close(timeout=1)
 
 
 def _reason(error: Exception) -> str:
-    """The text of a client's error without the number that the client puts before it."""
+    """The text of a client's error without its error number."""
     return str(error.args[0]) if error.args else str(error)
 
 
 @contextmanager
 def _answering(topic: TopicUri, access: KafkaAccess) -> Iterator[None]:
-    """Like `kafka_errors`; where there was no answer, looks whether the topic is gone, because waiting for that would not help."""
+    """Like `kafka_errors`; after a timeout it checks whether the topic exists, because waiting does not help if it does not."""
     try:
         with kafka_errors(topic):
             yield

@@ -1,4 +1,4 @@
-"""The one place where a client of Pulsar's binary protocol is opened, from the settings that REST uses too, and its errors become ours."""
+"""Opens clients of Pulsar's binary protocol, from the same settings as the admin client, and converts their errors to ours."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ if TYPE_CHECKING:
     import pulsar
 
 SECURE = "pulsar+ssl"
-_LOGIN = "Pulsar does not accept the login; check the token in pulsar.token_file and the rights of its role"
-#: Name of the client's exception → what we raise and say.
+_LOGIN = "authentication failed: check the token in pulsar.token_file and the permissions of its role"
+#: Name of the client's exception → our error and its text.
 _MEANINGS: dict[str, tuple[type[SinkError], str]] = {
     "AuthenticationError": (SinkError, _LOGIN),
     "AuthorizationError": (SinkError, _LOGIN),
     "ErrorGettingAuthenticationData": (SinkError, _LOGIN),
-    "TopicNotFound": (SinkError, "there is no such topic or namespace; make it (rebalancer topics create), or correct its name"),
-    "InvalidTopicName": (SinkError, "the topic's name is none that Pulsar takes; correct it"),
+    "TopicNotFound": (SinkError, "the topic or its namespace does not exist; create it (rebalancer topics create), or correct its name"),
+    "InvalidTopicName": (SinkError, "Pulsar does not accept the topic's name; correct it"),
     "MessageTooBig": (PublishRejected, "the record is larger than the broker allows; raise its maxMessageSize"),
-    "ConsumerBusy": (SinkError, "another process reads it with the same subscription; stop that one first"),
-    "TopicTerminated": (PublishRejected, "the topic was terminated, nothing can be written to it; use another one"),
-    "ProducerBlockedQuotaExceededError": (PublishTimeout, "the namespace's backlog quota is used up; raise it, or consume what waits"),
-    "ProducerBlockedQuotaExceededException": (PublishTimeout, "the namespace's backlog quota is used up; raise it, or consume what waits"),
+    "ConsumerBusy": (SinkError, "another process uses the same subscription; stop it first"),
+    "TopicTerminated": (PublishRejected, "the topic is terminated and accepts no messages; use another one"),
+    "ProducerBlockedQuotaExceededError": (PublishTimeout, "the namespace's backlog quota is exceeded; raise it, or consume the backlog"),
+    "ProducerBlockedQuotaExceededException": (
+        PublishTimeout,
+        "the namespace's backlog quota is exceeded; raise it, or consume the backlog",
+    ),
 }
-#: A client that is not let in tries again until its time is up, and does not say why.
+#: After a refused login the client retries until its timeout, without giving the reason.
 _SILENT = (
-    "Pulsar did not do it in time; check that the brokers run and the one that serves the topic answers, check the token in "
+    "timeout; check that the brokers run and the one that serves the topic answers, check the token in "
     "pulsar.token_file, then look into the broker's log"
 )
 
 
 _TLS_HERE = "speaks TLS at this port; write pulsar+ssl:// in the topic or pulsar.service_url, or name the port without TLS"
-_CONTENT_S = 0.5
+_ALERT_WAIT_S = 0.5
 
 
 def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
-    """A client that connects when it is first used; close it. Its own log goes nowhere: `pulsar_errors` says what went wrong.
+    """A client that connects on first use; close it. Its log is discarded: `pulsar_errors` reports what went wrong.
 
-    `service_url`: pulsar://host:port or pulsar+ssl://host:port, several hosts with commas. Raises SettingsError.
+    `service_url`: pulsar://host:port or pulsar+ssl://host:port, several hosts separated by commas. Raises SettingsError.
     """
     import pulsar
 
     secure = service_url.startswith(f"{SECURE}:")
     if secure:
-        tls_context(settings, secure=True)  # complains about files that cannot be read, which the client would only log
+        tls_context(settings, secure=True)  # raises for unreadable files, which the client would only log
     read = token_supplier(settings)
     return pulsar.Client(
         service_url,
@@ -71,7 +74,7 @@ def open_client(service_url: str, settings: PulsarSettings) -> pulsar.Client:
 
 @contextmanager
 def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> Iterator[None]:
-    """Raises SinkError, PublishTimeout or PublishRejected for what the client raises inside; `subject` begins the sentence."""
+    """Raises SinkError, PublishTimeout or PublishRejected for errors of the client in the block; `subject` begins the text."""
     import pulsar
 
     try:
@@ -84,13 +87,13 @@ def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> I
 
 
 def _obstacle(service_url: str, settings: PulsarSettings) -> str:
-    """Why nobody can be reached, found by connecting once more ourselves: the client tells it to its log only. Empty if somebody can."""
+    """Why the brokers cannot be reached, found by connecting again: the client only logs the reason. Empty if one can be reached."""
     found = ""
     secure = service_url.startswith(f"{SECURE}:")
     for server in urlsplit(service_url).netloc.split(","):
         host, _, port = server.rpartition(":")
         try:
-            obstacle = _greet(host.strip("[]"), int(port), settings, secure)
+            obstacle = _tls_problem(host.strip("[]"), int(port), settings, secure)
         except (OSError, ValueError) as error:
             found = found or f"{server} does not accept connections ({error}); start the broker, or correct the address"
             continue
@@ -100,27 +103,27 @@ def _obstacle(service_url: str, settings: PulsarSettings) -> str:
     return found
 
 
-def _greet(host: str, port: int, settings: PulsarSettings, secure: bool) -> str:
-    """What is wrong with TLS there; empty if nothing is. Raises OSError when nobody accepts the connection."""
+def _tls_problem(host: str, port: int, settings: PulsarSettings, secure: bool) -> str:
+    """What is wrong with TLS at this address; empty if nothing. Raises OSError if the connection is refused."""
     timeout_s = settings.connect_timeout_ms / 1000
     if not secure:
         socket.create_connection((host, port), timeout_s).close()
         return _TLS_HERE if speaks_tls(host, port, timeout_s) else ""
     with socket.create_connection((host, port), timeout_s) as plain:
         try:
-            with tls_context(settings, secure=True).wrap_socket(plain, server_hostname=host) as talking:
-                return _farewell(talking, settings)
+            with tls_context(settings, secure=True).wrap_socket(plain, server_hostname=host) as connection:
+                return _alert_after_handshake(connection, settings)
         except ssl.SSLError as error:
             return tls_obstacle(error, settings)
         except OSError as error:
             return f"did not finish the TLS handshake ({error}); check that this port is one with TLS (brokerServicePortTls)"
 
 
-def _farewell(talking: ssl.SSLSocket, settings: PulsarSettings) -> str:
-    """With TLS 1.3 a server says after the handshake that it wants a certificate of ours; a broker that is content says nothing."""
-    talking.settimeout(_CONTENT_S)
+def _alert_after_handshake(connection: ssl.SSLSocket, settings: PulsarSettings) -> str:
+    """The alert of a server that requires a client certificate: with TLS 1.3 it arrives after the handshake. Empty otherwise."""
+    connection.settimeout(_ALERT_WAIT_S)
     try:
-        talking.recv(1)
+        connection.recv(1)
     except TimeoutError:
         return ""
     except ssl.SSLError as error:
@@ -129,9 +132,9 @@ def _farewell(talking: ssl.SSLSocket, settings: PulsarSettings) -> str:
 
 
 def token_supplier(settings: PulsarSettings) -> Callable[[], str]:
-    """Reads the token anew for every connection, so that it can be replaced while the program runs; empty without one.
+    """Reads the token for each connection, so that it can be replaced while the program runs; empty without token.
 
-    While its file cannot be read, the last token counts: the client's threads take no exceptions. Raises SettingsError at once, not later.
+    While the file cannot be read, the last token is used: the client's threads accept no exceptions. Raises SettingsError at once only.
     """
     newest = [_token(settings)]
 
@@ -148,5 +151,5 @@ def _token(settings: PulsarSettings) -> str:
 
 
 def _authorities() -> str | None:
-    """Those of this machine; the client brings none of its own."""
+    """The system's certificate authorities; the client includes none."""
     return ssl.get_default_verify_paths().cafile

@@ -1,4 +1,4 @@
-"""Reads one partition of a Pulsar topic from any place on, without a subscription, as often as wanted."""
+"""Reads one partition of a Pulsar topic from any position, repeatedly and without a subscription."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from strategies.errors import PublishTimeout
 if TYPE_CHECKING:
     import pulsar
 
-#: Messages that the broker sends ahead; each may be as large as a load report of a large broker.
+#: Messages that the broker sends ahead; each may be as large as the load report of a large broker.
 QUEUE = 500
 
 
 class Read(NamedTuple):
-    """A record and the id of its message."""
+    """A record and its message id."""
 
     id: MessageId
     record: TopicRecord
 
 
 class PulsarLink:
-    """A connection to the brokers of one topic. Every method raises SinkError and PublishTimeout."""
+    """A connection to the brokers of one topic. All methods raise SinkError and PublishTimeout."""
 
     def __init__(self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
-        """Connects when it is first used. `limits`: of the records that are read. Raises SettingsError."""
+        """Connects on first use. `limits`: size limits of records. Raises SettingsError."""
         self.topic = topic
         self.limits = limits
         self.settings = settings
@@ -42,36 +42,36 @@ class PulsarLink:
 
     @property
     def name(self) -> str:
-        """The topic as Pulsar calls it."""
+        """The topic's name in Pulsar."""
         return f"persistent://{self.topic.name}"
 
     @property
-    def patience_s(self) -> float:
-        """How long what is known to be there may take to come."""
+    def timeout_s(self) -> float:
+        """Timeout for messages that are known to exist."""
         return self.settings.deadline_ms / 1000
 
     def partitions(self) -> list[str]:
-        """Names of all partitions, by number; the topic itself where it has none."""
+        """Names of all partitions, by number; the topic itself if it is not partitioned."""
         with self.errors():
             found: list[str] = self.client.get_topic_partitions(self.name)
         return sorted(found, key=lambda name: int(name.rpartition("-partition-")[2]) if name != self.name else 0)
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Makes the client's errors ours."""
+        """Converts errors of the client to ours."""
         with pulsar_errors(str(self.topic), self.topic.service_url, self.settings):
             yield
 
     def last(self, partition: str) -> MessageId | None:
-        """The newest message of a partition; None when it holds none."""
+        """The id of a partition's newest message; None if it is empty."""
 
         with self.errors(), closing(self._newest(partition)) as reader:
             if not reader.has_message_available():
                 return None
-            return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
+            return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
 
     def holds(self, partition: str, id_: MessageId) -> bool:
-        """Whether a message that was read once is still there, or nothing newer is."""
+        """Whether a message that was read before still exists, or nothing newer does."""
 
         newest = self.last(partition)
         if newest is None or newest == id_:
@@ -81,36 +81,36 @@ class PulsarLink:
         with self.errors():
             made = self.client.create_reader(partition, id_.for_client(), start_message_id_inclusive=True, receiver_queue_size=1)
             with closing(made) as reader:
-                return id_of(reader.read_next(int(self.patience_s * 1000)).message_id()) == id_
+                return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id()) == id_
 
     def since(self, partition: str, ms: int) -> MessageId | None:
-        """The first message that was published at `ms` (since 1970) or later; None when there is none yet."""
+        """The id of the first message published at `ms` (since 1970) or later; None if there is none yet."""
         import pulsar
 
         with self.errors(), closing(self.client.create_reader(partition, pulsar.MessageId.earliest, receiver_queue_size=1)) as reader:
             reader.seek(ms)
             if not reader.has_message_available():
                 return None
-            return id_of(reader.read_next(int(self.patience_s * 1000)).message_id())
+            return id_of(reader.read_next(int(self.timeout_s * 1000)).message_id())
 
     def reader(self, number: int, partition: str, after: MessageId | None) -> PartitionReader:
-        """Opens a partition; see there."""
+        """Opens a PartitionReader."""
         return PartitionReader(self, number, partition, after)
 
     def at_end(self, partition: str) -> pulsar.Reader:
-        """The client's own reader behind the newest message: whether there is a newer one, it asks the broker each time."""
+        """A reader of the client, positioned after the newest message: for each question about newer ones it asks the broker."""
         import pulsar
 
         with self.errors():
-            # With a message in its queue, or once it has gone to the newest one, it would answer by itself.
+            # With a message in its queue, or after seeking to the newest one, it would answer without asking the broker.
             return self.client.create_reader(partition, pulsar.MessageId.latest, start_message_id_inclusive=False, receiver_queue_size=0)
 
     def drop(self) -> None:
-        """Closes the same without a word to brokers, which may not answer."""
+        """Closes the connection without requests to the brokers, which may not answer."""
         self.client.shutdown()
 
     def close(self) -> None:
-        """Closes the connection and everything that was opened through it."""
+        """Closes the connection and everything opened through it."""
         import pulsar
 
         with suppress(pulsar.PulsarException):
@@ -123,10 +123,10 @@ class PulsarLink:
 
 
 class PartitionReader:
-    """The messages of one partition in order. Reading leaves no trace on the topic, and does not keep anything from being deleted."""
+    """The messages of one partition in order. Creates no subscription, so it does not keep messages from being deleted."""
 
     def __init__(self, link: PulsarLink, number: int, name: str, after: MessageId | None) -> None:
-        """`after`: begins behind this message; None: with the oldest there is. Raises SinkError, PublishTimeout."""
+        """`after`: starts after this message; None: with the oldest. Raises SinkError, PublishTimeout."""
         import pulsar
 
         self._link = link
@@ -137,7 +137,7 @@ class PartitionReader:
             self._reader = link.client.create_reader(name, start, receiver_queue_size=QUEUE)
 
     def read(self, timeout_s: float) -> Read | None:
-        """The next message; None when none came within that time. Raises SinkError, PublishTimeout."""
+        """The next message; None if none arrives within `timeout_s`. Raises SinkError, PublishTimeout."""
         import pulsar
 
         with self._link.errors():
@@ -147,43 +147,45 @@ class PartitionReader:
                 except pulsar.Timeout:
                     return None
                 id_ = id_of(message.message_id())
-                # After a broken connection the client may begin an entry anew.
+                # After a lost connection the client may deliver the messages of an entry again.
                 if self.at is None or id_ > self.at:
                     break
         self.at = id_
         return Read(id_, record_of(message, self._link.topic, self._number, self._link.limits))
 
     def seek(self, ms: int) -> None:
-        """Goes on with the first message that was published at `ms` (since 1970) or later. Raises SinkError, PublishTimeout."""
+        """Continues with the first message published at `ms` (since 1970) or later. Raises SinkError, PublishTimeout."""
         with self._link.errors():
             self._reader.seek(ms)
 
     def read_until(self, end: MessageId) -> Iterator[Read]:
-        """All messages up to `end`, which is known to be there. Raises SinkError, PublishTimeout."""
-        deadline = time.monotonic() + self._link.patience_s
+        """All messages up to `end`, which exists. Raises SinkError, PublishTimeout."""
+        deadline = time.monotonic() + self._link.timeout_s
         while self.at is None or self.at < end:
             found = self.read(0.2)
             if found is not None:
                 if found.id <= end:
                     yield found
-                deadline = time.monotonic() + self._link.patience_s
+                deadline = time.monotonic() + self._link.timeout_s
             elif not self.more():
                 return
             elif time.monotonic() > deadline:
-                raise PublishTimeout(f"{self._link.topic}: Pulsar does not give what is there; check that its brokers and bookies run")
+                raise PublishTimeout(
+                    f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run"
+                )
 
     def more(self) -> bool:
-        """Whether the broker has messages that were not read yet. Raises SinkError, PublishTimeout."""
+        """Whether the broker has unread messages. Raises SinkError, PublishTimeout."""
         with self._link.errors():
             return bool(self._reader.has_message_available())
 
     @property
     def connected(self) -> bool:
-        """Whether a broker serves us; while none does, the client looks for one."""
+        """Whether the reader is connected to a broker; if not, the client is looking for one."""
         return bool(self._reader.is_connected())
 
     def close(self) -> None:
-        """Lets go of the partition."""
+        """Closes the reader."""
         import pulsar
 
         with suppress(pulsar.PulsarException):
@@ -191,6 +193,6 @@ class PartitionReader:
 
 
 def record_of(message: pulsar.Message, topic: TopicUri, partition: int, limits: WireLimits) -> TopicRecord:
-    """A message as a record; one without value counts as an empty one."""
+    """Converts a message to a record; a message without value becomes an empty record."""
     value: bytes = message.data()
     return TopicRecord(Position(str(topic), partition, id_of(message.message_id()).offset), clip(value, limits), len(value))

@@ -1,4 +1,4 @@
-"""Pulsar topics for processes without Spark: a consumer that acknowledges, a reader of all there is, a publisher that flushes."""
+"""Pulsar topics for processes without Spark: a consumer that acknowledges, a reader of all messages, a publisher that flushes."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     import pulsar
 
 _LOOK_EVERY_S = 0.02
-#: How long a consumer that was just opened waits for what may be there: only the broker knows how far its group has come.
+#: Initial wait of a new consumer: only the broker knows the position of its subscription.
 _FIRST_S = 2.0
 _LONGEST_PAUSE_S = 2.0
 _PENDING = 1_000
 
 
 class PulsarTopicConsumer:
-    """Reads all partitions on from where `group` (the subscription) stopped, at first from the oldest message.
+    """Reads all partitions from the position of `group` (the subscription), or from the oldest message if it is new.
 
-    The subscription is exclusive: a second process of the group is turned away, so that no two ever carry out the same command.
+    The subscription is exclusive: the broker refuses a second process of the group, so two processes never carry out the same command.
     """
 
     def __init__(self, topic: TopicUri, group: str, settings: PulsarSettings, limits: WireLimits, ahead: int = QUEUE) -> None:
-        """Waits a while for a group that is still taken, by a process that has just died. Raises SettingsError, SinkError.
+        """Waits for a subscription that is still in use, for example by a process that has just died. Raises SettingsError, SinkError.
 
-        `ahead`: messages that the broker sends before they are polled.
+        `ahead`: number of messages that the broker sends before they are polled.
         """
         self._link = PulsarLink(topic, settings, limits)
         self._handed: deque[tuple[Position, int, Any]] = deque()
         self._newest: dict[int, MessageId] = {}
-        self._fresh = True
-        self._room: int | None = None
+        self._first_poll = True
+        self._bytes_left: int | None = None
         self._consumers: list[pulsar.Consumer] = []
         try:
             for name in self._link.partitions():
@@ -53,25 +53,27 @@ class PulsarTopicConsumer:
             raise
 
     def poll(self, max_records: int, timeout_s: float, max_bytes: int | None = None) -> Sequence[TopicRecord]:
-        """The next records, up to the one that reaches `max_bytes`; none when nothing came within `timeout_s`.
+        """The next records, up to the one that reaches `max_bytes`; none if none arrive within `timeout_s`.
 
-        What is known to be there is waited for longer.
+        Waits longer for messages that are known to exist.
         """
-        self._room = max_bytes
+        self._bytes_left = max_bytes
         with self._link.errors():
-            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._fresh else timeout_s)
-            deadline = time.monotonic() + self._link.patience_s
+            records = self._polled(max_records, max(timeout_s, _FIRST_S) if self._first_poll else timeout_s)
+            deadline = time.monotonic() + self._link.timeout_s
             while not records and self._is_behind():
                 if time.monotonic() > deadline:
-                    raise PublishTimeout(f"{self._link.topic}: Pulsar does not give what is there; check that its brokers and bookies run")
+                    raise PublishTimeout(
+                        f"{self._link.topic}: Pulsar does not deliver existing messages; check that its brokers and bookies run"
+                    )
                 records = self._polled(max_records, _LOOK_EVERY_S)
-        self._fresh = False
+        self._first_poll = False
         return records
 
     def commit(self, record: TopicRecord) -> None:
-        """The next start goes on behind this record and all that were handed out before it.
+        """Acknowledges this record and all polled before it.
 
-        The client tells the broker within a tenth of a second. Of an entry of several messages the broker forgets that some are done.
+        The client sends the acknowledgement within a tenth of a second. The broker does not keep acknowledgements of parts of a batch.
         """
         done: dict[int, Any] = {}
         while self._handed:
@@ -84,7 +86,7 @@ class PulsarTopicConsumer:
                 self._consumers[number].acknowledge_cumulative(message_id)
 
     def close(self) -> None:
-        """What was not committed comes again."""
+        """Closes the consumer; unacknowledged messages are delivered again."""
         import pulsar
 
         for consumer in self._consumers:
@@ -106,18 +108,18 @@ class PulsarTopicConsumer:
         import pulsar
 
         found: list[TopicRecord] = []
-        while len(found) < most and (self._room is None or self._room > 0):
+        while len(found) < most and (self._bytes_left is None or self._bytes_left > 0):
             try:
                 message = self._consumers[number].receive(1 if found else max(1, int(wait_s * 1000)))
             except pulsar.Timeout:
                 break
             id_ = id_of(message.message_id())
-            # After a broken connection the broker sends again what was not acknowledged yet.
+            # After a lost connection the broker delivers unacknowledged messages again.
             if id_ <= self._newest.get(number, id_) and number in self._newest:
                 continue
             self._newest[number] = id_
             record = record_of(message, self._link.topic, number, self._link.limits)
-            self._room = None if self._room is None else self._room - record.size
+            self._bytes_left = None if self._bytes_left is None else self._bytes_left - record.size
             self._handed.append((record.position, number, message.message_id()))
             found.append(record)
         return found
@@ -126,13 +128,13 @@ class PulsarTopicConsumer:
         return any(id_of(self._consumers[number].get_last_message_id()) > id_ for number, id_ in self._newest.items())
 
 
-class PulsarRest:
-    """All that a topic holds, partition by partition in order; with `follow` what comes, partitions as they come."""
+class PulsarReader:
+    """The Reader of a Pulsar topic: without `follow` partition by partition, with `follow` in order of arrival, new partitions included."""
 
     def __init__(
         self, topic: TopicUri, settings: PulsarSettings, limits: WireLimits, follow: bool, *, most: int, since_ms: int | None = None
     ) -> None:
-        """`most`: records of one `read`; `since_ms`: begins with what was published then (ms since the epoch), or later.
+        """`most`: records per `read`; `since_ms`: starts with the first message published then (ms since the epoch) or later.
 
         Raises SettingsError, SinkError, PublishTimeout.
         """
@@ -177,7 +179,7 @@ class PulsarPublisher:
         import pulsar
 
         self._link = PulsarLink(topic, settings)
-        self._told = threading.Condition()
+        self._confirmations = threading.Condition()
         self._open = 0
         self._failed: list[pulsar.Result] = []
         try:
@@ -196,25 +198,25 @@ class PulsarPublisher:
             raise
 
     def publish(self, key: str, value: bytes) -> None:
-        """Hands a record over, waits while too many are under way; records of one key keep their order."""
-        with self._told:
+        """Sends a record; blocks while too many are pending. Records with the same key keep their order."""
+        with self._confirmations:
             self._open += 1
         with self._link.errors():
             try:
                 self._producer.send_async(value, self._confirmed, partition_key=key or None)
             except BaseException:
-                with self._told:
+                with self._confirmations:
                     self._open -= 1
                 raise
 
     def flush(self) -> None:
-        """Returns when everything that was published is safe. After an error all of it may be published again (at least once)."""
+        """Returns when all published records are stored. After an error, publish all of them again (at least once)."""
         import pulsar
 
-        with suppress(pulsar.PulsarException):  # every record's own answer says more
+        with suppress(pulsar.PulsarException):  # the result of each record says more
             self._producer.flush()
-        with self._told:
-            in_time = self._told.wait_for(lambda: self._open == 0, self._link.patience_s + 1)
+        with self._confirmations:
+            in_time = self._confirmations.wait_for(lambda: self._open == 0, self._link.timeout_s + 1)
             failed, self._failed = self._failed, []
             self._open = 0 if in_time else self._open
         if failed:
@@ -223,23 +225,23 @@ class PulsarPublisher:
             raise PublishTimeout(f"{self._link.topic}: Pulsar does not answer; check that its brokers and bookies run")
 
     def close(self) -> None:
-        """Lets go of the topic; does not flush."""
+        """Closes the publisher without flushing."""
         self._link.close()
 
     def _confirmed(self, result: pulsar.Result, _: object) -> None:
         import pulsar
 
-        with self._told:
+        with self._confirmations:
             self._open -= 1
             if result != pulsar.Result.Ok:
                 self._failed.append(result)
-            self._told.notify_all()
+            self._confirmations.notify_all()
 
 
 def _subscribed(link: PulsarLink, partition: str, group: str, ahead: int) -> pulsar.Consumer:
     import pulsar
 
-    deadline, pause_s = time.monotonic() + link.patience_s, 0.1
+    deadline, pause_s = time.monotonic() + link.timeout_s, 0.1
     while True:
         try:
             with link.errors():

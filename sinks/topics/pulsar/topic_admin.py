@@ -1,4 +1,4 @@
-"""Topics on a Pulsar cluster by its admin API: what is there, how long it keeps records, and making what is missing."""
+"""Topics on a Pulsar cluster through its admin API: their policies, and creating missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sinks.topics.uri import TopicUri
 from strategies.errors import AdminError, NotFound, Refused, SinkError
 
 _MINUTE_MS = 60_000
-#: Pulsar wants the mode and a duration also where nothing is deleted.
+#: Pulsar requires the mode and a duration even if nothing is deleted.
 _NEVER_DELETED = json.dumps(
     {"inactiveTopicDeleteMode": "delete_when_no_subscriptions", "maxInactiveDurationSeconds": 60, "deleteWhileInactive": False}
 ).encode()
@@ -26,10 +26,10 @@ _NEVER_DELETED = json.dumps(
 
 @dataclass(frozen=True, slots=True)
 class PulsarTopicFacts:
-    """How a topic is. `partitions`: 0 where it has none. Retention: -1 is for ever, 0 is not at all.
+    """Policies of a topic. `partitions`: 0 if it is not partitioned. Retention: -1 keeps messages for ever, 0 not at all.
 
-    `deleted_when_idle`: whether brokers delete it once it has had no client and no subscription for a while, with its policies. None where
-    the token may not know.
+    `deleted_when_idle`: whether brokers delete the topic with its policies after some time without clients and subscriptions. None if the
+    token may not read this.
     """
 
     partitions: int
@@ -38,20 +38,20 @@ class PulsarTopicFacts:
     deleted_when_idle: bool | None = None
 
     @property
-    def forgets(self) -> bool:
-        """Whether messages go as soon as no subscription needs them: the job has none."""
+    def deletes_acknowledged(self) -> bool:
+        """Whether messages are deleted as soon as no subscription needs them: the job has no subscription."""
         return self.retention_minutes == 0 or self.retention_mb == 0
 
 
 def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopicFacts | None:
-    """None when there is no such topic. Raises AdminError, SettingsError."""
+    """The topic's policies; None if it does not exist. Raises AdminError, SettingsError."""
     with _opened(settings) as http:
         try:
             partitions = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions"))).get("partitions", 0)
         except NotFound:
             return None
-        kept = _asked(http, _call(topic, "GET", "retention?applied=true", "the retention"))
-        idle = _asked(http, _call(topic, "GET", "inactiveTopicPolicies?applied=true", "the inactive topic policies"))
+        kept = _call_optional(http, _call(topic, "GET", "retention?applied=true", "the retention"))
+        idle = _call_optional(http, _call(topic, "GET", "inactiveTopicPolicies?applied=true", "the inactive topic policies"))
     deleted = None if idle is None else bool(idle.get("deleteWhileInactive", True))
     if kept is None:
         return PulsarTopicFacts(partitions, None, None, deleted)
@@ -59,7 +59,7 @@ def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopic
 
 
 def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> bool:
-    """False when it is there already, however it is. One partition makes a topic without partitions. Raises AdminError, SettingsError."""
+    """Creates a topic; False if it already exists. One partition creates a non-partitioned topic. Raises AdminError, SettingsError."""
     if pulsar_topic_facts(topic, settings) is not None:
         return False
     with _opened(settings) as http:
@@ -68,19 +68,21 @@ def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettin
             http.ask(_call(topic, "PUT", "partitions" if several else "", "making", str(plan.partitions).encode() if several else None))
         except NotFound as error:
             namespace = topic.name.rpartition("/")[0]
-            raise SinkError(f"{topic}: there is no namespace {namespace}; make it: pulsar-admin namespaces create {namespace}") from error
+            raise SinkError(
+                f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin namespaces create {namespace}"
+            ) from error
         _set_policies(http, topic, plan)
     return True
 
 
 def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> None:
-    """Gives a topic the retention of the plan, and keeps brokers from deleting it while it is idle. Raises AdminError, SettingsError."""
+    """Sets the plan's retention and keeps brokers from deleting the idle topic. Raises AdminError, SettingsError."""
     with _opened(settings) as http:
         _set_policies(http, topic, plan)
 
 
 def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
-    """On the topic, not on its namespace, where others may have topics of their own."""
+    """Sets policies of the topic, not of its namespace, which may contain other topics."""
     minutes = -(-plan.retention_ms // _MINUTE_MS)
     kept = json.dumps({"retentionTimeInMinutes": minutes, "retentionSizeInMB": -1}).encode()
     try:
@@ -88,7 +90,7 @@ def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
         http.ask(_call(topic, "POST", "retention", "setting the retention", kept))
     except Refused as error:
         raise Refused(
-            f"{error} If topic-level policies are switched off in the brokers (topicLevelPoliciesEnabled, systemTopicEnabled), set a "
+            f"{error} If topic-level policies are disabled on the brokers (topicLevelPoliciesEnabled, systemTopicEnabled), set a "
             "retention, and inactive topic policies without deletion, on the namespace."
         ) from error
 
@@ -99,8 +101,8 @@ def _opened(settings: PulsarSettings) -> Iterator[PulsarHttp]:
         yield http
 
 
-def _asked(http: PulsarHttp, call: Call) -> Mapping[str, Any] | None:
-    """The answer; None where the token may not have it."""
+def _call_optional(http: PulsarHttp, call: Call) -> Mapping[str, Any] | None:
+    """The answer; None if the token may not read it."""
     try:
         return _tree(http.ask(call))
     except AdminError:
@@ -118,5 +120,7 @@ def _tree(body: bytes) -> Mapping[str, Any]:
     except ValueError:
         tree = None
     if not isinstance(tree, dict):
-        raise Refused("The answer about a topic is not what Pulsar's admin API gives; is pulsar.admin_urls the web service of a broker?")
+        raise Refused(
+            "The answer about a topic is not one of Pulsar's admin API; check that pulsar.admin_urls is the web service of a broker."
+        )
     return tree

@@ -1,1 +1,1 @@
-"""What travels on the five topics: the one description from which decoders, encoders and JSON Schemas are made."""
+"""Contracts of the five topics: the one source of decoders, encoders and JSON Schemas."""

@@ -10,7 +10,7 @@ from sinks.wire.contracts.fields import LONGEST_NAME, Broker, Bundle, Cluster, C
 
 
 class Reason(Struct, frozen=True):
-    """Why; `code` is stable and made for programs, `text` for people."""
+    """The reason of a command: `code` is stable and for programs, `text` for people."""
 
     code: str
     text: Text
@@ -18,7 +18,7 @@ class Reason(Struct, frozen=True):
 
 
 class ExpectedUsage(Struct, frozen=True):
-    """Usage before the command and as estimated after it; null where nobody can know."""
+    """Usage before the command and as estimated after it; null if unknown."""
 
     source_before: Fraction | None
     source_after: Fraction | None
@@ -27,13 +27,13 @@ class ExpectedUsage(Struct, frozen=True):
 
 
 class CommandRecord(Struct, frozen=True):
-    """One instruction. It may be published more than once: every publication carries the same `id`."""
+    """One command. It may be published more than once, always with the same `id`."""
 
     v: Version
     id: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="derived from content: equal commands have equal ids")]
     cluster: Cluster
     round: Annotated[Count, Meta(description="the round that decided it")]
-    epoch: Annotated[Count, Meta(description="executors refuse an older epoch than the newest they have seen")]
+    epoch: Annotated[Count, Meta(description="executors refuse commands of an epoch older than the newest they have read")]
     action: Literal["unload", "transfer", "split", "throttle"]
     bundle: Bundle
     source: Broker

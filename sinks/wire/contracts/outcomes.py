@@ -1,4 +1,4 @@
-"""OUTCOMES, key = cluster: what became of each command."""
+"""OUTCOMES, key = cluster: the outcome of each command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REJECTED: every record that could not be used, with its place and its original bytes."""
+"""REJECTED: every record that could not be used, with its position and original bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sinks.wire.contracts.fields import Cluster, Count, Text, Version
 
 
 class RejectedRecord(Struct, frozen=True):
-    """Nothing is dropped silently: here is what was, where it stood, and why it was no use."""
+    """A record that could not be used: its position, the reason and the original bytes."""
 
     v: Version
     topic: str

@@ -10,7 +10,7 @@ from sinks.wire.contracts.fields import Broker, Cluster, Count, Fraction, Millis
 
 
 class SpreadRecord(Struct, frozen=True):
-    """How uneven figures are."""
+    """Spread of figures over brokers."""
 
     range: Annotated[float, Meta(description="max - min")]
     std: Annotated[float, Meta(description="population standard deviation")]
@@ -18,7 +18,7 @@ class SpreadRecord(Struct, frozen=True):
 
 
 class SkipRecord(Struct, frozen=True):
-    """Candidates that were left alone, and the one reason they share; `broker` is where skipped bundles live."""
+    """Candidates that were skipped for one common reason; `broker`: the owner of skipped bundles."""
 
     subject: Literal["cluster", "broker", "bundle"]
     names: list[str]
@@ -29,7 +29,7 @@ class SkipRecord(Struct, frozen=True):
 
 
 class RoundRecord(Struct, frozen=True):
-    """One decision for one cluster: what was seen, commanded, left alone, and what should come of it."""
+    """One decision for one cluster: its input, commands, skips and expected effect."""
 
     v: Version
     cluster: Cluster
@@ -47,8 +47,8 @@ class RoundRecord(Struct, frozen=True):
     throughput_spread: Annotated[SpreadRecord, Meta(description="of bytes/s per broker, now")]
     commands: Annotated[list[str], Meta(description="ids")]
     skips: list[SkipRecord]
-    digest: Annotated[str, Meta(description="of everything the round looked at")]
-    version: Annotated[str, Meta(description="of the program that decided")]
+    digest: Annotated[str, Meta(description="of the whole input of the round")]
+    version: Annotated[str, Meta(description="of the product")]
     sig: (
         Annotated[
             str, Meta(description="HMAC-SHA256 (hex) over the bytes of the record without this field; the last one, if there is a key")

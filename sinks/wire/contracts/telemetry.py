@@ -1,4 +1,4 @@
-"""TELEMETRY, key = cluster: what brokers, collectors and executors say. Unknown fields are ignored, unknown kinds are rejected."""
+"""TELEMETRY, key = cluster: reports of brokers, collectors and executors. Unknown fields are ignored, unknown kinds are rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ResourceUsage(Struct, frozen=True, gc=False):
     limit: ResourceFigure
 
 
-#: Pulsar starts with -1 for both; decoding.py checks what here is said to readers of the schema.
+#: For the schema; decoding.py checks the same. Pulsar starts with -1 for both.
 MeasuredOrNot = Annotated[
     ResourceUsage,
     Meta(
@@ -58,7 +58,7 @@ class NamespaceBundleStats(Struct, frozen=True, gc=False):
 
 
 class LocalBrokerData(Struct, frozen=True):
-    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; more fields than these may stand in it."""
+    """Answer of `GET /admin/v2/broker-stats/load-report` (modular load manager), verbatim; other fields are ignored."""
 
     cpu: MeasuredOrNot
     memory: MeasuredOrNot
@@ -77,7 +77,7 @@ class LocalBrokerData(Struct, frozen=True):
 
 
 class BrokerLoadData(Struct, frozen=True):
-    """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; more fields than these may stand in it."""
+    """Message of `loadbalancer-broker-load-data` (extensible load manager), verbatim; other fields are ignored."""
 
     cpu: MeasuredOrNot
     memory: MeasuredOrNot
@@ -91,7 +91,7 @@ class BrokerLoadData(Struct, frozen=True):
     bundleCount: Count
     weightedMaxEMA: Annotated[Figure, Meta(description="averaged largest weighted resource, 1.0 = 100 %")] | None = None
     msgThroughputEMA: Annotated[Figure, Meta(description="averaged bytes/s in + out")] | None = None
-    updatedAt: Annotated[Milliseconds, Meta(description="when the broker made these averages, by its own clock")] | None = None
+    updatedAt: Annotated[Milliseconds, Meta(description="time of these averages by the broker's clock")] | None = None
 
 
 class TopBundle(Struct, frozen=True):
@@ -149,7 +149,7 @@ class SweepRecord(Struct, frozen=True, tag_field="kind", tag="sweep"):
 
 
 class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
-    """Whole snapshot of isolation policies, anti-affinity groups, failure domains and topic counts, written when it changed."""
+    """Complete snapshot of isolation policies, anti-affinity groups, failure domains and topic counts, sent after each change."""
 
     v: Version
     cluster: Cluster
@@ -158,7 +158,7 @@ class PoliciesRecord(Struct, frozen=True, tag_field="kind", tag="policies"):
 
 
 class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
-    """An executor's outcome, fed back; `report` is the same object as on the OUTCOMES topic, of the same cluster."""
+    """An executor's outcome, returned to the engine; `report` is the object of the OUTCOMES topic, with the same cluster."""
 
     v: Version
     cluster: Cluster
@@ -167,7 +167,7 @@ class OutcomeReportRecord(Struct, frozen=True, tag_field="kind", tag="outcome"):
 
 
 class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
-    """For people; ignored."""
+    """A remark for people; the engine ignores it."""
 
     v: Version
     cluster: Cluster

@@ -1,8 +1,8 @@
-"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and hands a part of the difference over.
+"""AvgShedder with its known defects repaired: the fullest broker is paired with the emptiest and sheds a part of the difference.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` of Pulsar 4.2.4; what is repaired, and why, is in
 docs/decisions. What it remembers: in how many samples each broker was in a pair that is too far apart, and where the bundles of the
-last round were sent. The rule to the letter is in `avg_parity`.
+last round were sent. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
+    BrokerPair,
     Hits,
-    Pair,
     Ranking,
     close_together,
     many_waiting,
@@ -44,14 +44,6 @@ class AvgShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the hits of brokers that are gone."""
-        high, low = hit_counts(memory)
-        live = frozenset(active)
-        if live.issuperset(high) and live.issuperset(low):
-            return memory
-        return with_hit_counts(memory, {b: n for b, n in high.items() if b in live}, {b: n for b, n in low.items() if b in live})
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the pair furthest apart first. The order of brokers and bundles in the view does not matter."""
@@ -88,17 +80,17 @@ class AvgShedder:
         order = judged[np.argsort(scores[judged], kind="stable")]
         return Ranking([brokers[index] for index in order.tolist()], scores[order]), [*unusable(lost), *settling(waiting)]
 
-    def _told_apart(self, ranking: Ranking) -> tuple[list[int], list[Pair]]:
+    def _told_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
         """Positions of the pairs that are near, and those that are not."""
         is_near = ranking.differences < self.settings.low_threshold
         if len(ranking.brokers) % 2:
             is_near[-1] = True
         return np.flatnonzero(is_near).tolist(), [ranking.pair(position) for position in np.flatnonzero(~is_near).tolist()]
 
-    def _is_close(self, pair: Pair) -> bool:
+    def _is_close(self, pair: BrokerPair) -> bool:
         return pair.under is pair.over or pair.difference < self.settings.low_threshold
 
-    def _count(self, pair: Pair, high: dict[str, int], low: dict[str, int], alone: bool) -> None:
+    def _count(self, pair: BrokerPair, high: dict[str, int], low: dict[str, int], alone: bool) -> None:
         """Hits count samples: a broker whose figures are those of the last round adds none, and two such brokers show nothing new."""
         brokers = (pair.under, pair.over)
         if not any(broker.fresh for broker in brokers) or (alone and pair.under is pair.over):
@@ -114,7 +106,7 @@ class AvgShedder:
             elif broker.fresh and not close:
                 high[broker.broker] = high.get(broker.broker, 0) + 1
 
-    def _relieve(self, pair: Pair, hits: Hits, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
+    def _relieve(self, pair: BrokerPair, hits: Hits, view: ClusterView, taken: Collection[str]) -> tuple[list[Decision], list[Skip]]:
         need = need_of(pair, self.settings)
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
@@ -132,12 +124,12 @@ class AvgShedder:
         return leaving, skips if leaving else [nothing_fits(pair, need), *skips]
 
 
-def _hits(pair: Pair, high: Mapping[str, int], low: Mapping[str, int]) -> Hits:
+def _hits(pair: BrokerPair, high: Mapping[str, int], low: Mapping[str, int]) -> Hits:
     names = (pair.under.broker, pair.over.broker)
     return Hits(max(high.get(name, 0) for name in names), max(low.get(name, 0) for name in names))
 
 
-def _forget(pair: Pair, *counts: dict[str, int]) -> None:
+def _forget(pair: BrokerPair, *counts: dict[str, int]) -> None:
     for count in counts:
         count.pop(pair.under.broker, None)
         count.pop(pair.over.broker, None)

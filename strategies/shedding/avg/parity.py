@@ -1,12 +1,12 @@
 """AvgShedder exactly as Pulsar 4.2.4 runs it: ties, hit counters that look-ups create, and a plan keyed by a bundle's averages.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.AvgShedder`. What it remembers: hit counts per broker (kept for brokers
-that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `avg`.
+that are gone, as Java does), the plan, and the size of the score table. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -18,8 +18,8 @@ from strategies.model import BrokerLoad, ClusterMemory, ClusterView, Decision, M
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import (
     AvgSettings,
+    BrokerPair,
     Hits,
-    Pair,
     Ranking,
     close_together,
     many_waiting,
@@ -59,7 +59,7 @@ class _Counters:
             self.high.pop(broker, None)
             self.low.pop(broker, None)
 
-    def hit(self, pair: Pair, urgent: bool) -> None:
+    def hit(self, pair: BrokerPair, urgent: bool) -> None:
         for broker in (pair.under.broker, pair.over.broker):
             self.low[broker] = self.low.get(broker, 0) + 1
             if urgent:
@@ -67,7 +67,7 @@ class _Counters:
             else:
                 self.high.pop(broker, None)
 
-    def look_up(self, pair: Pair) -> Hits:
+    def look_up(self, pair: BrokerPair) -> Hits:
         """Java's look-ups leave a zero behind, and the ones after a positive answer are not made."""
         under, over = pair.under.broker, pair.over.broker
         high = max(self.high.setdefault(under, 0), self.high.setdefault(over, 0))
@@ -85,10 +85,6 @@ class ParityAvgShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing: Java's AvgShedder ignores the call, so counters of brokers that left live on."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; every decision goes to where the plan, keyed by value, sends its bundle afterwards."""
@@ -113,7 +109,7 @@ class ParityAvgShedder:
         by_score = np.argsort(double_keys(scores), kind="stable")
         return Ranking([view.brokers[index] for index in order[by_score].tolist()], scores[by_score]), size
 
-    def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[Pair], list[int]]:
+    def _pairs(self, ranking: Ranking, counters: _Counters) -> tuple[list[BrokerPair], list[int]]:
         """Pairs that are too far apart, and positions of those that are not; counts the hits."""
         is_near = ranking.differences < self.settings.low_threshold
         near = np.flatnonzero(is_near).tolist()
@@ -125,7 +121,7 @@ class ParityAvgShedder:
         return kept, near
 
     def _move(
-        self, counted: list[tuple[Pair, Hits]], counters: _Counters, view: ClusterView, *, spelled_out: bool
+        self, counted: list[tuple[BrokerPair, Hits]], counters: _Counters, view: ClusterView, *, spelled_out: bool
     ) -> tuple[tuple[Decision, ...], dict[str, str], list[Skip]]:
         ties = JavaTies(view)
         planned: dict[str, str] = {}
@@ -142,7 +138,7 @@ class ParityAvgShedder:
             skips += staying
         return _as_executed(picks, planned), planned, skips
 
-    def _relieve(self, pair: Pair, hits: Hits, ties: JavaTies) -> tuple[list[tuple[Decision, str]], list[Skip]]:
+    def _relieve(self, pair: BrokerPair, hits: Hits, ties: JavaTies) -> tuple[list[tuple[Decision, str]], list[Skip]]:
         """Bundles that leave, each with its key in the plan. A broker's sole bundle leaves too: Java only warns."""
         need = need_of(pair, self.settings)
         if need is None:

@@ -55,7 +55,7 @@ class AvgSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BrokerPair:
     """Two brokers that are far apart: `under` has the lower score, `over` the higher one."""
 
     under: BrokerLoad
@@ -77,15 +77,15 @@ class Ranking:
 
     @cached_property
     def differences(self) -> Floats:
-        """float64[pairs]: `Pair.difference` of every pair."""
+        """float64[pairs]: `BrokerPair.difference` of every pair."""
         half = (len(self.brokers) + 1) // 2
         with np.errstate(all="ignore"):
             return self.scores[::-1][:half] - self.scores[:half]
 
-    def pair(self, position: int) -> Pair:
+    def pair(self, position: int) -> BrokerPair:
         """The pair that is so many from the outermost one."""
         opposite = len(self.brokers) - 1 - position
-        return Pair(self.brokers[position], self.brokers[opposite], float(self.scores[position]), float(self.scores[opposite]))
+        return BrokerPair(self.brokers[position], self.brokers[opposite], float(self.scores[position]), float(self.scores[opposite]))
 
     def names(self, positions: Sequence[int]) -> list[str]:
         """Both brokers of these pairs, the one with the lower score first."""
@@ -130,7 +130,7 @@ class Need:
         return f"{self.shown(self.amount)} to move ({setting('shedding.avg.max_unload', self.share)} of the difference)"
 
 
-def need_of(pair: Pair, settings: AvgSettings) -> Need | None:
+def need_of(pair: BrokerPair, settings: AvgSettings) -> Need | None:
     """A part of the difference in message rate or, where that is small, in throughput; None when both are."""
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     rate = (over.msg_rate - under.msg_rate) * settings.max_unload
@@ -142,7 +142,7 @@ def need_of(pair: Pair, settings: AvgSettings) -> Need | None:
     return None
 
 
-def apart(pair: Pair) -> str:
+def apart(pair: BrokerPair) -> str:
     """`b5 at 80.0 % is 60.0 points above b1 at 20.0 %`"""
     return (
         f"{pair.over.broker} at {pair.over_score:.1f} % is {pair.difference:.1f} points above "
@@ -150,7 +150,7 @@ def apart(pair: Pair) -> str:
     )
 
 
-def transfer(bundle: str, load: float, *, pair: Pair, hits: Hits, need: Need, settings: AvgSettings) -> Decision:
+def transfer(bundle: str, load: float, *, pair: BrokerPair, hits: Hits, need: Need, settings: AvgSettings) -> Decision:
     """A bundle that goes from the fuller broker of a pair to the emptier one."""
     destination = pair.under.broker
     counted = f"{hits.high} urgent" if hits.code(settings) == "far-apart" else f"{hits.low}"
@@ -181,13 +181,13 @@ def close_together(ranking: Ranking, near: Sequence[int], settings: AvgSettings)
     )
 
 
-def waiting_for_hits(pair: Pair, hits: Hits, settings: AvgSettings) -> Skip:
+def waiting_for_hits(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> Skip:
     """Far apart, but not yet for long enough."""
     evidence: Evidence = {"difference": pair.difference, "hits_high": hits.high, "hits_low": hits.low}
     return Skip("broker", _both(pair), "waiting-for-hits", _waiting(pair, hits, settings), None, evidence)
 
 
-def many_waiting(waiting: Sequence[tuple[Pair, Hits]], settings: AvgSettings) -> list[Skip]:
+def many_waiting(waiting: Sequence[tuple[BrokerPair, Hits]], settings: AvgSettings) -> list[Skip]:
     """What `gathered` makes of the skips of more than `SPELLED_OUT` pairs, without writing them; nothing for fewer."""
     if len(waiting) <= SPELLED_OUT:
         return []
@@ -196,7 +196,7 @@ def many_waiting(waiting: Sequence[tuple[Pair, Hits]], settings: AvgSettings) ->
     return [Skip("broker", names, "waiting-for-hits", text)]
 
 
-def too_little_traffic(pair: Pair, settings: AvgSettings) -> Skip:
+def too_little_traffic(pair: BrokerPair, settings: AvgSettings) -> Skip:
     """The traffic of the two does not differ enough to even their usage out with it."""
     over, under = pair.over.figures.traffic, pair.under.figures.traffic
     text = (
@@ -208,18 +208,18 @@ def too_little_traffic(pair: Pair, settings: AvgSettings) -> Skip:
     return Skip("broker", _both(pair), "too-little-traffic", text, None, {"difference": pair.difference})
 
 
-def nothing_fits(pair: Pair, need: Need) -> Skip:
+def nothing_fits(pair: BrokerPair, need: Need) -> Skip:
     """The pair is due, but there is no bundle of the right size."""
     text = f"{apart(pair)}, but none of its bundles that may move is within the {need.all}"
     return Skip("broker", _both(pair), "nothing-fits", text, None, {"to_move": need.amount})
 
 
-def sole_bundle(pair: Pair) -> Skip:
+def sole_bundle(pair: BrokerPair) -> Skip:
     """The pair is due, but moving the only bundle moves the whole load along."""
     return Skip("broker", _both(pair), "sole-bundle", f"{apart(pair)}, but it has no second bundle to part with")
 
 
-def _waiting(pair: Pair, hits: Hits, settings: AvgSettings) -> str:
+def _waiting(pair: BrokerPair, hits: Hits, settings: AvgSettings) -> str:
     low, high = settings.hit_count_low, settings.hit_count_high
     return (
         f"{apart(pair)}, with {hits.low} of {low} hits at {settings.low_threshold:g} points and {hits.high} of {high} at "
@@ -227,11 +227,11 @@ def _waiting(pair: Pair, hits: Hits, settings: AvgSettings) -> str:
     )
 
 
-def _near(pair: Pair, limit: str) -> str:
+def _near(pair: BrokerPair, limit: str) -> str:
     if pair.under is pair.over:
         return f"it is in the middle at {pair.over_score:.1f} %, with nobody left to compare it with"
     return f"{apart(pair)}: {limit}"
 
 
-def _both(pair: Pair) -> tuple[str, ...]:
+def _both(pair: BrokerPair) -> tuple[str, ...]:
     return tuple(dict.fromkeys((pair.over.broker, pair.under.broker)))

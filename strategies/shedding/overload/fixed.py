@@ -1,7 +1,7 @@
-"""OverloadShedder with its known defects repaired: overloaded brokers let their heaviest bundles go while somebody can take them.
+"""OverloadShedder with its known defects repaired: overloaded brokers shed their heaviest bundles while another can take them.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It remembers nothing. The rule to the letter is in `overload_parity`.
+docs/decisions. It remembers nothing. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding
 from strategies.settings import Weights
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, nothing_to_shed, overloaded
 from strategies.shedding.reason_texts import gathered, settling, unusable
-from strategies.shedding.relief import MARGIN, Room, nobody_to_take, relieve
+from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
 from strategies.usage import usages_by_name, weighted_usage
 
 
@@ -28,10 +28,6 @@ class OverloadShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the fullest broker first. The order of brokers and bundles in the view does not matter."""
@@ -67,5 +63,5 @@ class OverloadShedder:
         if not minimum > 0 or not isfinite(minimum):
             return [], [nothing_to_shed(broker.broker, room.usage, minimum)]
         if room.lowest is None:
-            return [], [nobody_to_take(broker.broker, room.usage)]
+            return [], [no_taker(broker.broker, room.usage)]
         return relieve(broker, room, overloaded(room.usage, minimum, self.settings), view, taken)

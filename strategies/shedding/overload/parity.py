@@ -1,12 +1,11 @@
 """OverloadShedder exactly as Pulsar 4.2.4 runs it: order of brokers, ties, and at least one bundle whatever it carries.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.OverloadShedder`. What it remembers: the size of the result multimap's
-table. The repaired rule is in `overload`.
+table. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from strategies.java.hash_order import concurrent_hash_map_order
@@ -35,10 +34,6 @@ class ParityOverloadShedder:
         if before(self.settings.pulsar_version, "4.0"):
             return unweighted_usage(broker.figures)
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""

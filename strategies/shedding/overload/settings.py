@@ -13,7 +13,7 @@ from strategies.java.pulsar_version import Imitated
 from strategies.model import Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.relief import Reason
+from strategies.shedding.relief import SheddingReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class OverloadSettings:
     pulsar_version: Imitated = "4.2"
 
 
-def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> Reason:
+def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> SheddingReason:
     """The broker is at or above the bar."""
     why = f"is at {points(usage)}, and {settings.threshold_percent:g} % counts as overloaded"
     evidence: Evidence = {"usage": usage, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
-    return Reason("overloaded", why, minimum, evidence)
+    return SheddingReason("overloaded", why, minimum, evidence)
 
 
 def not_overloaded(brokers: Sequence[str], usages: Sequence[float], settings: OverloadSettings) -> list[Skip]:

@@ -1,7 +1,7 @@
 """ThresholdShedder with its known defects repaired: brokers too far above the cluster's mean usage let their heaviest bundles go.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `threshold_parity`.
+docs/decisions. What it remembers: the EWMA of every broker's usage. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, isfinite
 
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import ordinary_bundles
-from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
-    MIB,
     ThresholdSettings,
     above_average,
     already_fell,
     below_threshold,
     lower_boundary,
     no_load,
-    nobody_below,
+    none_below,
     too_little_traffic,
     waiting_for_moves,
 )
@@ -34,7 +33,7 @@ from strategies.usage import usages_by_name, weighted_usage
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Averaged:
     """A broker with its newest usage and its average."""
 
     load: BrokerLoad
@@ -50,7 +49,7 @@ class _Standing:
 class _Judged:
     """Brokers with finite figures by name; means of their averages and of their newest usages."""
 
-    standings: tuple[_Standing, ...]
+    standings: tuple[_Averaged, ...]
     mean: float
     mean_usage: float
 
@@ -70,10 +69,6 @@ class ThresholdShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; the broker furthest above the mean first. The order of brokers and bundles in the view does not matter."""
@@ -104,10 +99,10 @@ class ThresholdShedder:
             kept = memory.brokers.get(broker.broker)
             old = None if kept is None or kept.ewma is None or not isfinite(kept.ewma) else kept.ewma
             fresh = usage if old is None else old * weight + (1 - weight) * usage
-            standings.append(_Standing(broker, usage, fresh if broker.fresh or old is None else old))
+            standings.append(_Averaged(broker, usage, fresh if broker.fresh or old is None else old))
         return _Judged(tuple(standings), _mean([s.ewma for s in standings]), _mean([s.usage for s in standings])), unusable(lost)
 
-    def _sources(self, judged: _Judged) -> tuple[list[_Standing], list[Skip]]:
+    def _sources(self, judged: _Judged) -> tuple[list[_Averaged], list[Skip]]:
         """Brokers above the bar, worst first, and why the others are not among them."""
         threshold = self.settings.threshold_percent / 100
         bar, usage_bar = judged.mean + threshold, judged.mean_usage + threshold
@@ -126,7 +121,7 @@ class ThresholdShedder:
         return sources, [*settling(waiting), *below_threshold(names, averages, judged.mean, self.settings), *fallen]
 
     def _relieve_above(
-        self, source: _Standing, judged: _Judged, view: ClusterView, taken: Collection[str]
+        self, source: _Averaged, judged: _Judged, view: ClusterView, taken: Collection[str]
     ) -> tuple[list[Decision], list[Skip]]:
         excess = _excess(source, judged) - self.settings.threshold_percent / 100
         minimum = source.load.figures.traffic.msg_throughput * (excess + MARGIN)
@@ -145,7 +140,7 @@ class ThresholdShedder:
         ranked = sorted(above, key=lambda standing: (-standing.ewma, standing.name))
         fullest = next((standing for standing in ranked if ordinary_bundles(standing.load) > 1), None) if below else None
         if fullest is None:
-            return [], [nobody_below(view.cluster, judged.mean, self.settings)]
+            return [], [none_below(view.cluster, judged.mean, self.settings)]
         minimum = fullest.load.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if not minimum >= self.settings.min_throughput_mib * MIB:
             return [], [too_little_traffic(fullest.name, minimum, self.settings)]
@@ -153,7 +148,7 @@ class ThresholdShedder:
         return relieve(fullest.load, Room(fullest.usage, judged.lowest), reason, view, ())
 
 
-def _excess(standing: _Standing, judged: _Judged) -> float:
+def _excess(standing: _Averaged, judged: _Judged) -> float:
     """How far a broker is above the mean, by the smaller of its two measures: the average lags behind what already left."""
     return min(standing.ewma - judged.mean, standing.usage - judged.mean_usage)
 

@@ -1,33 +1,32 @@
 """ThresholdShedder exactly as Pulsar 4.2.4 runs it: order of sums, ties, and what NaN does to it.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder`. What it remembers: every broker's EWMA, and the size
-of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `threshold`.
+of the result multimap's table, which is cleared from round to round but never shrinks. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
+from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.execution import as_executed
-from strategies.shedding.memory import only_active_ewmas, with_ewmas
+from strategies.shedding.memory import with_ewmas
 from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, relieve_as_java
 from strategies.shedding.threshold.settings import (
     LOWER_MARGIN,
-    MIB,
     ThresholdSettings,
     above_average,
     below_threshold,
     lower_boundary,
     no_load,
-    nobody_below,
+    none_below,
     too_little_traffic,
 )
 from strategies.usage import weighted_usage, weighted_usages
@@ -56,14 +55,10 @@ class ParityThresholdShedder:
         """Largest weighted resource (fraction)."""
         return weighted_usage(broker.figures, self.weights)
 
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
-
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; decisions in the order in which Pulsar would execute them."""
         order = concurrent_hash_map_order([broker.broker for broker in view.brokers])
-        # Read in the view's order, in which figures lie in memory, and not in that of the map.
+        # Read in the view's order, in which figures are in memory, and not in that of the map.
         usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)[order].tolist()
         brokers = tuple(view.brokers[index] for index in order.tolist())
         judged = self._advance(brokers, usages, memory)
@@ -114,7 +109,7 @@ class ParityThresholdShedder:
             if ewma > highest and broker.figures.bundle_count > 1:
                 fullest, highest = broker, ewma
         if fullest is None or not any(ewma < bound for ewma in judged.ewmas):
-            return [], [nobody_below(ties.view.cluster, judged.mean, self.settings)]
+            return [], [none_below(ties.view.cluster, judged.mean, self.settings)]
         minimum = fullest.figures.traffic.msg_throughput * threshold * LOWER_MARGIN
         if self.settings.min_throughput_mib * MIB > minimum:
             return [], [too_little_traffic(fullest.broker, minimum, self.settings)]

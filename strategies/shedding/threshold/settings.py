@@ -12,9 +12,8 @@ from typing import Annotated
 from strategies.model import Evidence, Skip
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.relief import Reason
+from strategies.shedding.relief import SheddingReason
 
-MIB = 1048576
 #: The part of the threshold that the fullest broker sheds when another one is far below the mean.
 LOWER_MARGIN = 0.5
 
@@ -62,19 +61,19 @@ class ThresholdSettings:
     ] = False
 
 
-def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+def above_average(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
     """The broker is at or above the bar."""
     why = f"averages {points(ewma)}, the cluster {points(mean)}, and {settings.threshold_percent:g} points above that is the limit"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
-    return Reason("above-average", why, minimum, evidence)
+    return SheddingReason("above-average", why, minimum, evidence)
 
 
-def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> Reason:
+def lower_boundary(ewma: float, mean: float, minimum: float, settings: ThresholdSettings) -> SheddingReason:
     """The broker is the fullest while another one is far below the mean."""
     below = f"a broker is more than {settings.threshold_percent:g} points below the mean {points(mean)}"
     why = f"is the fullest with an average of {points(ewma)} while {below}"
     evidence: Evidence = {"ewma": ewma, "mean": mean, "threshold_percent": settings.threshold_percent, "to_shed": minimum}
-    return Reason("lower-boundary", why, minimum, evidence)
+    return SheddingReason("lower-boundary", why, minimum, evidence)
 
 
 def below_threshold(brokers: Sequence[str], ewmas: Sequence[float], mean: float, settings: ThresholdSettings) -> list[Skip]:
@@ -103,7 +102,7 @@ def no_load(cluster: str) -> Skip:
     return Skip("cluster", (cluster,), "no-load", "the brokers' mean usage is 0 %")
 
 
-def nobody_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
+def none_below(cluster: str, mean: float, settings: ThresholdSettings) -> Skip:
     """The lower boundary has nobody to help."""
     text = f"no broker averages more than {_percent(settings)} points below the mean {points(mean)} while another could give"
     return Skip("cluster", (cluster,), "nobody-below", text, None, {"mean": mean})

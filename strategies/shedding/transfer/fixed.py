@@ -1,37 +1,88 @@
 """TransferShedder's round with its known defects repaired: brokers that cannot be judged are left out, the others go on.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder` of Pulsar 4.2.4; what is repaired, and
-why, is in docs/decisions. What it remembers: how many rounds in a row the condition held. The rule to the letter is in `transfer_parity`.
+why, is in docs/decisions. What it remembers: how many rounds in a row the condition held. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
 
-from strategies.shedding.transfer.loop import Loop
-from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
+from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.reason_texts import settling, unusable
+from strategies.shedding.transfer.live import TransferRound
+from strategies.shedding.transfer.loop import Loop, LoopRules
+from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
+from strategies.usage import usages_by_name, weighted_usage
 
 
-def judge(stores: Stores, settings: TransferSettings, hits: int, *, fresh: bool = True) -> Verdict:
+@dataclass(frozen=True)
+class TransferShedder:
+    """Moves bundles from the fullest broker to the emptiest, and back in exchange, when usage is spread too far for enough rounds."""
+
+    settings: TransferSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round. The order of brokers and bundles in the view does not matter."""
+        return TransferRound(self.settings, self.weights, "fixed", _take_part, _average, judge_repaired, limits_clock=True).shed(
+            view, memory
+        )
+
+
+def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+    brokers, usages = usages_by_name(view.brokers, weights)
+    judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
+    for broker, usage in zip(brokers, usages.tolist(), strict=True):
+        if not isfinite(usage) or not isfinite(broker.figures.traffic.msg_throughput):
+            lost.append(broker.broker)
+        elif broker.settling:
+            waiting.append(broker.broker)
+        else:
+            judged.append((broker, usage))
+    return judged, [*unusable(lost), *settling(waiting)]
+
+
+def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:
+    """Only a new sample advances it."""
+    if old is None or not isfinite(old):
+        return value
+    return weight * old + (1 - weight) * value if fresh else old
+
+
+def judge_repaired(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
     """One round, after `hits` rounds in which the condition held. Without a fresh figure the condition is not counted again."""
     left_out = {name: why for name in sorted(stores.brokers) if (why := _unjudged(name, stores, settings)) is not None}
     names = [name for name in sorted(stores.brokers) if name not in left_out]
     over = frozenset(name for name in names if name in stores.unloaded_at_ms)
     if len(names) < 2:
         reasons = list(left_out.values())
-        return Verdict((), reasons[0] if reasons else "NoBrokers", hits, Statistics(), None, over, left_out)
-    found = statistics([stores.brokers[name].usage for name in names], "fixed")
+        return TransferVerdict((), reasons[0] if reasons else "NoBrokers", hits, Statistics(), None, over, left_out)
+    found = _statistics([stores.brokers[name].usage for name in names])
     ranked = sorted(names, key=lambda name: (stores.brokers[name].usage, stores.brokers[name].throughput, name))
-    loop = Loop(stores, settings, "fixed", ranked, found)
+    loop = Loop(stores, settings, LoopRules(), ranked, found)
     hits = 0 if loop.reason() is None else hits + fresh
     published = (found.average, found.std)
     if hits <= settings.hit_count:
-        return Verdict((), "HitCount", hits, found, published, over, left_out)
+        return TransferVerdict((), "HitCount", hits, found, published, over, left_out)
     loop.run()
-    return Verdict(tuple(loop.moves), loop.skipped(), 0 if loop.moves else hits, loop.statistics, published, over, left_out)
+    return TransferVerdict(tuple(loop.moves), loop.skipped(), 0 if loop.moves else hits, loop.statistics, published, over, left_out)
 
 
-def _unjudged(name: str, stores: Stores, settings: TransferSettings) -> Reason | None:
+def _statistics(usages: Sequence[float]) -> Statistics:
+    """Without the difference of two large numbers that Java takes the root of."""
+    found = statistics(usages)
+    return replace(found, std=sqrt(sum((usage - found.average) * (usage - found.average) for usage in usages) / len(usages)))
+
+
+def _unjudged(name: str, stores: Stores, settings: TransferSettings) -> TransferReason | None:
     entry = stores.brokers[name]
     if not isfinite(entry.usage) or not isfinite(entry.throughput) or not isfinite(entry.throughput_average):
         return "NoLoadData"

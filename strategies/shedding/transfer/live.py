@@ -1,13 +1,13 @@
-"""TransferShedder in the live round: its two stores are made from the brokers' reports, its verdict is told in decisions and skips.
+"""What both forms of TransferShedder do in a round: stores are made from the brokers' reports, the verdict becomes decisions and skips.
 
 A report of the extensible load manager carries the broker's own averages, as Pulsar uses them; for others usage and throughput are
 averaged here, per round and not every five seconds. A broker cools down from the round that decided that it gives.
-The top list of a broker is the one its own report would hold (`topk`), read only for brokers that are looked at.
+The top list of a broker is the one its own report would hold (`topk`), made only for brokers that the walk reaches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
@@ -15,18 +15,22 @@ from math import isfinite
 import numpy as np
 
 from strategies.filters.contract import namespace_of
-from strategies.model import BrokerLoad, BrokerMemory, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
+from strategies.model import NO_MEMORY, BrokerLoad, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
 from strategies.settings import Mode, Weights
 from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
-from strategies.shedding.memory import gave_at, only_active_ewmas, with_transfers
-from strategies.shedding.reason_texts import broker_skips, mib, points, setting, settling, unusable
-from strategies.shedding.transfer.fixed import judge
-from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, Move, Stores, TopBundle, TransferSettings, Verdict, transferable
+from strategies.shedding.memory import gave_at, with_transfers
+from strategies.shedding.reason_texts import broker_skips, mib, points, setting
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Stores,
+    TransferMove,
+    TransferSettings,
+    TransferVerdict,
+    transferable,
+)
 from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies, top_bundles
-from strategies.usage import usages_by_name, weighted_usage, weighted_usages
 
-_NOTHING = BrokerMemory()
 _WHY_NOTHING = {
     "CoolDown": (
         "cooling-down",
@@ -37,31 +41,38 @@ _WHY_NOTHING = {
 }
 
 
+#: Brokers that take part with their usages (fraction), and why the others do not.
+TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
+
+
+#: The verdict of one round by stores, settings, the number of rounds in a row in which the condition held, and `fresh`.
+Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
+
+
 @dataclass(frozen=True)
-class LiveTransferShedder:
-    """Moves bundles from the fullest broker to the emptiest, and back in exchange, when usage is spread too far for long enough."""
+class TransferRound:
+    """A round of either mode: `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge` are the mode's.
+
+    `limits_clock`: a broker whose clock is ahead did not make its averages later than it reported them.
+    """
 
     settings: TransferSettings
     weights: Weights
     mode: Mode
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Forgets the averages of brokers that are gone."""
-        return only_active_ewmas(memory, active)
+    take_part: TakePart
+    average: Callable[[float | None, float, float, bool], float]
+    judge: Judge
+    limits_clock: bool
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round. In fixed mode the order of brokers and bundles in the view does not matter."""
-        usages, skips = self._judged(view)
+        """Decisions, what is left alone and what to remember."""
+        usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
         tops = _Tops(judged, view, self.settings, self.mode)
-        entries = {broker.broker: _entry(broker, averages[broker.broker], view.now_ms, self.mode) for broker in judged}
+        entries = {broker.broker: self._entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
         gave = gave_at(memory)
         stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view))
-        verdict = self._verdict(stores, memory.cluster.hits, fresh=any(broker.fresh for broker in judged))
+        verdict = self.judge(stores, self.settings, memory.cluster.hits, any(broker.fresh for broker in judged))
         cooling = {broker: since for broker, since in gave.items() if broker not in verdict.over}
         memory = with_transfers(memory, averages, cooling | {move.source: view.now_ms for move in verdict.moves})
         memory = Memory(memory.brokers, replace(memory.cluster, hits=verdict.hits))
@@ -80,48 +91,27 @@ class LiveTransferShedder:
 
         return may_move
 
-    def _judged(self, view: ClusterView) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
-        """The brokers that take part, with their usages, and why the others do not."""
-        if self.mode == "parity":
-            usages = weighted_usages([broker.figures for broker in view.brokers], self.weights)
-            return list(zip(view.brokers, usages.tolist(), strict=True)), []
-        brokers, usages = usages_by_name(view.brokers, self.weights)
-        judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
-        for broker, usage in zip(brokers, usages.tolist(), strict=True):
-            if not isfinite(usage) or not isfinite(broker.figures.traffic.msg_throughput):
-                lost.append(broker.broker)
-            elif broker.settling:
-                waiting.append(broker.broker)
-            else:
-                judged.append((broker, usage))
-        return judged, [*unusable(lost), *settling(waiting)]
-
     def _averages(self, usages: Sequence[tuple[BrokerLoad, float]], memory: Memory) -> dict[str, tuple[float, float]]:
         """Usage and throughput: the broker's own averages where its report has them, else our EWMA."""
-        averages = {}
+        averages, weight = {}, self.settings.history
         for broker, usage in usages:
-            figures, kept = broker.figures, memory.brokers.get(broker.broker, _NOTHING)
+            figures, kept = broker.figures, memory.brokers.get(broker.broker, NO_MEMORY)
             usage_average, throughput_average = figures.usage_average, figures.throughput_average
             if usage_average is None:
-                usage_average = self._ewma(kept.ewma, usage, fresh=broker.fresh)
+                usage_average = self.average(kept.ewma, usage, weight, broker.fresh)
             if throughput_average is None:
-                throughput_average = self._ewma(kept.throughput_ewma, figures.traffic.msg_throughput, fresh=broker.fresh)
+                throughput_average = self.average(kept.throughput_ewma, figures.traffic.msg_throughput, weight, broker.fresh)
             averages[broker.broker] = usage_average, throughput_average
         return averages
 
-    def _ewma(self, old: float | None, value: float, *, fresh: bool) -> float:
-        """In fixed mode only a new sample advances it."""
-        if old is None or (self.mode == "fixed" and not isfinite(old)):
-            return value
-        weight = self.settings.history
-        return weight * old + (1 - weight) * value if fresh or self.mode == "parity" else old
+    def _entry(self, broker: BrokerLoad, averages: tuple[float, float], now_ms: int) -> BrokerEntry:
+        figures, reported_at_ms = broker.figures, now_ms if broker.reported_at_ms is None else broker.reported_at_ms
+        updated_at_ms = reported_at_ms if figures.updated_at_ms is None else figures.updated_at_ms
+        if self.limits_clock:
+            updated_at_ms = min(updated_at_ms, reported_at_ms)
+        return BrokerEntry(*averages, figures.traffic.msg_throughput, updated_at_ms)
 
-    def _verdict(self, stores: Stores, hits: int, *, fresh: bool) -> Verdict:
-        if self.mode == "parity":
-            return judge_as_java(stores, self.settings, hits)
-        return judge(stores, self.settings, hits, fresh=fresh)
-
-    def _left_alone(self, view: ClusterView, judged: Sequence[BrokerLoad], verdict: Verdict, tops: _Tops) -> list[Skip]:
+    def _left_alone(self, view: ClusterView, judged: Sequence[BrokerLoad], verdict: TransferVerdict, tops: _Tops) -> list[Skip]:
         left_out = self._left_out(verdict)
         if verdict.skipped is not None:
             return [self._nothing(view.cluster, verdict), *left_out]
@@ -134,7 +124,7 @@ class LiveTransferShedder:
                 skips += self._bundles_left_alone(broker, view, verdict, tops)
         return [*skips, *left_out]
 
-    def _left_out(self, verdict: Verdict) -> list[Skip]:
+    def _left_out(self, verdict: TransferVerdict) -> list[Skip]:
         cooling = [broker for broker, why in verdict.left_out.items() if why == "CoolDown"]
         old = [broker for broker in verdict.left_out if broker not in cooling]
         delay = f"{setting('shedding.transfer.delay_s', self.settings.delay_s)} s"
@@ -145,7 +135,7 @@ class LiveTransferShedder:
             *broker_skips("outdated", old, lambda _: too_old, lambda: f"the load data of {len(old):,} brokers are older than {ttl}"),
         ]
 
-    def _nothing(self, cluster: str, verdict: Verdict) -> Skip:
+    def _nothing(self, cluster: str, verdict: TransferVerdict) -> Skip:
         spread, figures = _spread(verdict)
         evidence = {**figures, "target_std": self.settings.target_std, "hits": verdict.hits}
         target = setting("shedding.transfer.target_std", self.settings.target_std)
@@ -159,7 +149,7 @@ class LiveTransferShedder:
         code, text = _WHY_NOTHING.get(why, ("nobody-to-judge", "fewer than two brokers can be judged"))
         return Skip("cluster", (cluster,), code, text, None, evidence)
 
-    def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: Verdict, tops: _Tops) -> list[Skip]:
+    def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: TransferVerdict, tops: _Tops) -> list[Skip]:
         moving = {move.bundle for move in verdict.moves if move.source == broker.broker}
         taken = {move.bundle for move in verdict.moves} - moving
         found = candidates(broker.bundles, replace(view, cooling=view.cooling - moving), self.mode, taken)
@@ -186,15 +176,15 @@ class LiveTransferShedder:
         ]
 
 
-class _Tops(Mapping[str, Sequence[TopBundle]]):
-    """Top lists by broker, each made when somebody looks."""
+class _Tops(Mapping[str, Sequence[OfferedBundle]]):
+    """Top lists by broker, each made when it is read first."""
 
     def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
         self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
         self._settings, self._mode = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), mode
-        self._made: dict[str, tuple[TopBundle, ...]] = {}
+        self._made: dict[str, tuple[OfferedBundle, ...]] = {}
 
-    def __getitem__(self, broker: str) -> tuple[TopBundle, ...]:
+    def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
         if broker not in self._made:
             self._made[broker] = self._make(self._brokers[broker])
         return self._made[broker]
@@ -208,26 +198,17 @@ class _Tops(Mapping[str, Sequence[TopBundle]]):
     def __len__(self) -> int:
         return len(self._brokers)
 
-    def _make(self, broker: BrokerLoad) -> tuple[TopBundle, ...]:
+    def _make(self, broker: BrokerLoad) -> tuple[OfferedBundle, ...]:
         loads = broker.bundles
         offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
         stats = BundleStats(loads.names, np.where(offered[:, None], loads.current, 0.0), loads.topics, loads.sessions)
         rows = top_bundles(stats, self._view.policies, self._settings, self._mode)
         with np.errstate(over="ignore", invalid="ignore"):
             throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
-        return () if isinstance(rows, TopFault) else tuple(TopBundle(loads.names[row], throughput[row]) for row in rows)
+        return () if isinstance(rows, TopFault) else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)
 
 
-def _entry(broker: BrokerLoad, averages: tuple[float, float], now_ms: int, mode: Mode) -> BrokerEntry:
-    """In fixed mode a broker whose clock is ahead did not make its averages later than it reported them."""
-    figures, reported_at_ms = broker.figures, now_ms if broker.reported_at_ms is None else broker.reported_at_ms
-    updated_at_ms = reported_at_ms if figures.updated_at_ms is None else figures.updated_at_ms
-    if mode == "fixed":
-        updated_at_ms = min(updated_at_ms, reported_at_ms)
-    return BrokerEntry(*averages, figures.traffic.msg_throughput, updated_at_ms)
-
-
-def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
+def _decision(move: TransferMove, stores: Stores, verdict: TransferVerdict) -> Decision:
     spread, figures = _spread(verdict)
     source = stores.brokers[move.source]
     goes = f"{mib(move.throughput)} leave with this bundle for {move.destination or 'a broker that placement picks'}"
@@ -241,7 +222,7 @@ def _decision(move: Move, stores: Stores, verdict: Verdict) -> Decision:
     return Decision(move.bundle, move.source, move.destination, code, text, evidence)
 
 
-def _exchanges(moves: Sequence[Move], decisions: Sequence[Decision]) -> Iterator[Decision]:
+def _exchanges(moves: Sequence[TransferMove], decisions: Sequence[Decision]) -> Iterator[Decision]:
     """What comes back makes room for the bundle that is named after it."""
     back: list[Decision] = []
     for move, decision in zip(moves, decisions, strict=True):
@@ -254,7 +235,7 @@ def _exchanges(moves: Sequence[Move], decisions: Sequence[Decision]) -> Iterator
             yield decision
 
 
-def _spread(verdict: Verdict) -> tuple[str, Evidence]:
+def _spread(verdict: TransferVerdict) -> tuple[str, Evidence]:
     """Mean and standard deviation in words and figures; in `parity` mode the second may be no number (decision record 0046)."""
     average, std = verdict.published or (0.0, 0.0)
     known = isfinite(std)

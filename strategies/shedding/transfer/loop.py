@@ -9,12 +9,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from strategies.bundles.system_bundles import is_system_bundle
-from strategies.java.pulsar_version import before
-from strategies.settings import Mode
-from strategies.shedding.transfer.settings import BrokerEntry, Move, Reason, Statistics, Stores, TopBundle, TransferSettings, quotient
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Statistics,
+    Stores,
+    TransferMove,
+    TransferReason,
+    TransferSettings,
+    quotient,
+)
 
 #: A swap must leave the fuller broker below this part of its traffic.
 _SWAP_WORTH_IT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """Where the walk of the modes and of Pulsar's versions differs; in fixed mode every one holds.
+
+    `compares_throughput`: a broker is also underloaded by its throughput. `judges_without_usage`: of a fullest broker without usage the
+    throughputs decide how much is enough. `counts_swaps`: what a swap brings back is accounted for. `checks_swaps`: a bundle that comes
+    back passes the checks of one that leaves. `moves_once`: no bundle moves twice, and Pulsar's own bundles stay.
+    `excludes_namespaces`: bundles of excluded namespaces stay. `skips_idle`: bundles without traffic stay.
+    """
+
+    compares_throughput: bool = True
+    judges_without_usage: bool = True
+    counts_swaps: bool = True
+    checks_swaps: bool = True
+    moves_once: bool = True
+    excludes_namespaces: bool = True
+    skips_idle: bool = True
 
 
 @dataclass
@@ -23,17 +49,17 @@ class Loop:
 
     stores: Stores
     settings: TransferSettings
-    mode: Mode
+    rules: LoopRules
     ranked: Sequence[str]
     statistics: Statistics
-    moves: list[Move] = field(default_factory=list)
+    moves: list[TransferMove] = field(default_factory=list)
     without_data: int = 0
     too_few_bundles: int = 0
 
     def __post_init__(self) -> None:
         self._lowest, self._highest, self._gave = 0, len(self.ranked) - 1, 0
 
-    def reason(self) -> Reason | None:
+    def reason(self) -> TransferReason | None:
         """Why the two ends should exchange something now, or None when the cluster is even enough."""
         if self.statistics.std > self.settings.target_std:
             return "Overloaded"
@@ -51,7 +77,7 @@ class Loop:
             self._highest -= 1
             self._exchange(fullest, emptiest, reason)
 
-    def skipped(self) -> Reason | None:
+    def skipped(self) -> TransferReason | None:
         """Why nothing moves after all."""
         if self.moves:
             return None
@@ -62,7 +88,7 @@ class Loop:
         part = min(0.5, max(0.0, self.settings.target_std / 2.0))
         if least.usage < self.statistics.average * part:
             return True
-        if before(self.settings.pulsar_version, "3.3") and self.mode == "parity":
+        if not self.rules.compares_throughput:
             return False
         most = self.stores.brokers[self.ranked[self._highest]]
         return least.throughput_average < most.throughput_average * part
@@ -71,7 +97,7 @@ class Loop:
         usage = self.stores.brokers[self.ranked[self._highest]].usage
         return usage > self.settings.overload_percent / 100.0 and usage > self.statistics.average + self.settings.target_std
 
-    def _exchange(self, fullest: str, emptiest: str, reason: Reason) -> None:
+    def _exchange(self, fullest: str, emptiest: str, reason: TransferReason) -> None:
         bundles = self.stores.top.get(fullest, ())
         if len(bundles) < 2:
             self.without_data += not bundles
@@ -92,14 +118,14 @@ class Loop:
 class Exchange:
     """One pair of brokers. `marked`: bytes/s that leave the fuller one, `gained`: what swaps bring back to it."""
 
-    def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: Reason) -> None:
+    def __init__(self, loop: Loop, fullest: str, emptiest: str, reason: TransferReason) -> None:
         self._loop, self._fullest, self._emptiest, self._reason = loop, fullest, emptiest, reason
         self.most: BrokerEntry = loop.stores.brokers[fullest]
         self.least: BrokerEntry = loop.stores.brokers[emptiest]
         self.marked = self.gained = 0.0
-        self._back: Iterator[TopBundle] | None = None
+        self._back: Iterator[OfferedBundle] | None = None
 
-    def run(self, bundles: Sequence[TopBundle]) -> None:
+    def run(self, bundles: Sequence[OfferedBundle]) -> None:
         """Lightest first, until the next one would be too much and no swap makes room for it; one always stays."""
         remaining = len(bundles)
         enough = self._enough()
@@ -108,9 +134,9 @@ class Exchange:
                 continue
             if remaining <= 1:
                 break
-            if top.throughput == 0 and self._skips_idle():
+            if top.throughput == 0 and self._loop.rules.skips_idle:
                 continue
-            swaps: list[TopBundle] = []
+            swaps: list[OfferedBundle] = []
             if self.marked - self.gained + top.throughput > enough:
                 found = self._swap(top)
                 if found is None:
@@ -122,20 +148,20 @@ class Exchange:
     def _enough(self) -> float:
         """Throughput whose move makes both brokers equally full, if usage follows traffic."""
         difference = (self.most.usage - self.least.usage) / 2
-        if self._loop.mode == "fixed" and not self.most.usage > 0:
+        if self._loop.rules.judges_without_usage and not self.most.usage > 0:
             return (self.most.throughput - self.least.throughput) / 2
         return quotient(self.most.throughput * difference, self.most.usage)
 
-    def _emit(self, top: TopBundle, swaps: Sequence[TopBundle]) -> None:
+    def _emit(self, top: OfferedBundle, swaps: Sequence[OfferedBundle]) -> None:
         moves, settings = self._loop.moves, self._loop.settings
-        moves += [Move(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
+        moves += [TransferMove(self._emptiest, swap.bundle, self._fullest, self._reason, swap.throughput, swapped=True) for swap in swaps]
         destination = self._emptiest if settings.transfer else None
-        moves.append(Move(self._fullest, top.bundle, destination, self._reason, top.throughput))
+        moves.append(TransferMove(self._fullest, top.bundle, destination, self._reason, top.throughput))
         self.marked += top.throughput
-        if self._loop.mode == "fixed" or settings.debug:
+        if self._loop.rules.counts_swaps:
             self.gained += sum((swap.throughput for swap in swaps), 0.0)
 
-    def _swap(self, top: TopBundle) -> list[TopBundle] | None:
+    def _swap(self, top: OfferedBundle) -> list[OfferedBundle] | None:
         """Bundles of the emptier broker that may come back in exchange, or None where no exchange helps."""
         if not self._loop.settings.transfer or self._emptiest not in self._loop.stores.top:
             return None
@@ -144,9 +170,9 @@ class Exchange:
         limit = self.most.throughput
         fuller = limit - self.marked + self.gained - top.throughput
         emptier = self.least.throughput + self.marked - self.gained + top.throughput
-        swaps: list[TopBundle] = []
+        swaps: list[OfferedBundle] = []
         for swap in self._back:
-            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._skips_idle()):
+            if not self._may_come_back(swap.bundle, top.bundle) or (swap.throughput == 0 and self._loop.rules.skips_idle):
                 continue
             if fuller + swap.throughput < limit and emptier - swap.throughput < limit:
                 swaps.append(swap)
@@ -156,22 +182,15 @@ class Exchange:
         return None
 
     def _may_leave(self, bundle: str) -> bool:
-        return self._is_movable(bundle, every_check=True) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
+        return self._is_movable(bundle) and self._loop.stores.may_move(bundle, self._fullest, self._emptiest)
 
     def _may_come_back(self, bundle: str, leaving: str) -> bool:
-        every_check = self._loop.mode == "fixed"
-        if every_check and bundle == leaving:
+        if self._loop.rules.checks_swaps and (bundle == leaving or not self._is_movable(bundle)):
             return False
-        return self._is_movable(bundle, every_check=every_check) and self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
+        return self._loop.stores.may_move(bundle, self._emptiest, self._fullest)
 
-    def _is_movable(self, bundle: str, *, every_check: bool) -> bool:
-        loop = self._loop
-        if not every_check:
-            return True
-        if loop.mode == "fixed" and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
+    def _is_movable(self, bundle: str) -> bool:
+        loop, rules = self._loop, self._loop.rules
+        if rules.moves_once and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
             return False
-        excludes = loop.mode == "fixed" or not before(loop.settings.pulsar_version, "4.0")
-        return bundle not in loop.stores.cooling and not (excludes and loop.settings.is_excluded(bundle))
-
-    def _skips_idle(self) -> bool:
-        return self._loop.mode == "fixed" or not before(self._loop.settings.pulsar_version, "3.3")
+        return bundle not in loop.stores.cooling and not (rules.excludes_namespaces and loop.settings.is_excluded(bundle))

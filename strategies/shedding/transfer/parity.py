@@ -1,39 +1,88 @@
 """TransferShedder's round exactly as Pulsar 4.2.4 runs it: one broker without data or that gave a short while ago stops all of them.
 
 Source of the rule: `TransferShedder.LoadStats` and `findBundlesForUnloading`. What it remembers: how many rounds in a row the condition
-held. Outdated brokers and those that are gone stay among the candidates. The repaired rule is in `transfer`.
+held. Outdated brokers and those that are gone stay among the candidates. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
-from strategies.shedding.transfer.loop import Loop
-from strategies.shedding.transfer.settings import Reason, Statistics, Stores, TransferSettings, Verdict, statistics
+from strategies.java.pulsar_version import before
+from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
+from strategies.settings import Weights
+from strategies.shedding.transfer.live import TransferRound
+from strategies.shedding.transfer.loop import Loop, LoopRules
+from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
+from strategies.usage import weighted_usage, weighted_usages
 
 
-def judge_as_java(stores: Stores, settings: TransferSettings, hits: int) -> Verdict:
-    """One round, after `hits` rounds in a row in which the condition held."""
+@dataclass(frozen=True)
+class ParityTransferShedder:
+    """The rule to the letter, on averages that are made per round where reports carry none."""
+
+    settings: TransferSettings
+    weights: Weights
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round; brokers in order of first appearance."""
+        return TransferRound(self.settings, self.weights, "parity", _take_part, _average, judge_as_java, limits_clock=False).shed(
+            view, memory
+        )
+
+
+def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
+    usages = weighted_usages([broker.figures for broker in view.brokers], weights)
+    return list(zip(view.brokers, usages.tolist(), strict=True)), []
+
+
+def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:
+    """Every round advances it."""
+    return value if old is None else weight * old + (1 - weight) * value
+
+
+def loop_rules(settings: TransferSettings) -> LoopRules:
+    """What the walk does in the version that is imitated."""
+    since_3_3 = not before(settings.pulsar_version, "3.3")
+    return LoopRules(
+        compares_throughput=since_3_3,
+        judges_without_usage=False,
+        counts_swaps=settings.debug,
+        checks_swaps=False,
+        moves_once=False,
+        excludes_namespaces=not before(settings.pulsar_version, "4.0"),
+        skips_idle=since_3_3,
+    )
+
+
+def judge_as_java(stores: Stores, settings: TransferSettings, hits: int, fresh: bool = True) -> TransferVerdict:
+    """One round, after `hits` rounds in a row in which the condition held. `fresh` does not matter to Java."""
     names = list(stores.brokers)
     walk = [names[index] for index in concurrent_hash_map_order(names).tolist()]
     found, skipped, over = _measure(walk, stores, settings)
     if skipped is not None:
-        return Verdict((), skipped, hits, Statistics(), None, over)
+        return TransferVerdict((), skipped, hits, Statistics(), None, over)
     keys = double_keys(np.array([stores.brokers[name].usage for name in walk], dtype=np.float64))
     ranked = [walk[index] for index in np.argsort(keys, kind="stable").tolist()]
-    loop = Loop(stores, settings, "parity", ranked, found)
+    loop = Loop(stores, settings, loop_rules(settings), ranked, found)
     hits = hits + 1 if loop.reason() is not None else 0
     published = (found.average, found.std)
     if hits <= settings.hit_count:
-        return Verdict((), "HitCount", hits, found, published, over)
+        return TransferVerdict((), "HitCount", hits, found, published, over)
     loop.run()
     # Java keeps decisions in a set, so a bundle that is listed twice is decided once.
     moves = tuple({(move.source, move.bundle, move.destination, move.reason): move for move in loop.moves}.values())
-    return Verdict(moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over)
+    return TransferVerdict(moves, loop.skipped(), 0 if moves else hits, loop.statistics, published, over)
 
 
-def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, Reason | None, frozenset[str]]:
+def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tuple[Statistics, TransferReason | None, frozenset[str]]:
     """Statistics of the usable entries, or why there are none; and the brokers whose unloading is long enough ago."""
     usages: list[float] = []
     over: set[str] = set()
@@ -52,4 +101,4 @@ def _measure(walk: list[str], stores: Stores, settings: TransferSettings) -> tup
         return Statistics(), "OutDatedData" if outdated else "NoBrokers", frozenset(over)
     if not stores.brokers.keys() >= set(stores.available):
         return Statistics(), "NoLoadData", frozenset(over)
-    return statistics(usages, "parity"), None, frozenset(over)
+    return statistics(usages), None, frozenset(over)

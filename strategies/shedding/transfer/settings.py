@@ -12,9 +12,9 @@ from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
 from strategies.java.pulsar_version import Imitated
-from strategies.settings import Mode, Setting
+from strategies.settings import Setting
 
-Reason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
+TransferReason = Literal["Overloaded", "Underloaded", "HitCount", "NoBundles", "CoolDown", "OutDatedData", "NoLoadData", "NoBrokers"]
 
 #: A namespace's name, of two parts or, before Pulsar 2, three (NamespaceName, NamedEntity).
 _NAMESPACE = re.compile(r"[-=:.\w]*(?:/[-=:.\w]*){1,2}", re.ASCII)
@@ -93,7 +93,7 @@ class BrokerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TopBundle:
+class OfferedBundle:
     """One of a broker's heaviest bundles, with its bytes/s."""
 
     bundle: str
@@ -131,7 +131,7 @@ class Stores:
 
     now_ms: int
     brokers: Mapping[str, BrokerEntry]
-    top: Mapping[str, Sequence[TopBundle]]
+    top: Mapping[str, Sequence[OfferedBundle]]
     available: Collection[str]
     cooling: Collection[str] = ()
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
@@ -139,13 +139,13 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TransferMove:
     """A bundle that leaves; without a destination where transfers are off. `swapped`: it makes room on its broker for another one."""
 
     source: str
     bundle: str
     destination: str | None
-    reason: Reason
+    reason: TransferReason
     throughput: float
     swapped: bool = False
 
@@ -168,34 +168,32 @@ class Statistics:
         return Statistics(self.average, std, squares, self.count)
 
 
-def statistics(usages: Sequence[float], mode: Mode) -> Statistics:
-    """Of at least one usage, summed in this order. Java subtracts two large numbers: of nearly equal usages the root may be NaN."""
+def statistics(usages: Sequence[float]) -> Statistics:
+    """Of at least one usage, summed in this order as Java does: of nearly equal usages the deviation may be NaN."""
     total = squares = 0.0
     for usage in usages:
         total += usage
         squares += usage * usage
     average = total / len(usages)
     variance = squares / len(usages) - average * average
-    if mode == "fixed":
-        variance = sum((usage - average) * (usage - average) for usage in usages) / len(usages)
     return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TransferVerdict:
     """Answer of a round. `skipped`: the one reason nothing moved, None when something did.
 
     `published`: mean and standard deviation of a round that got as far as having them. `over`: brokers whose unloading is long enough ago.
     `left_out`: brokers that were not judged (fixed mode).
     """
 
-    moves: tuple[Move, ...]
-    skipped: Reason | None
+    moves: tuple[TransferMove, ...]
+    skipped: TransferReason | None
     hits: int
     statistics: Statistics
     published: tuple[float, float] | None
     over: frozenset[str] = frozenset()
-    left_out: Mapping[str, Reason] = field(default_factory=dict)
+    left_out: Mapping[str, TransferReason] = field(default_factory=dict)
 
 
 def java_max(first: float, second: float) -> float:

@@ -2,7 +2,7 @@
 
 Source of the rule: `TopKBundles` of Pulsar 4.2.4. Left out are bundles without traffic, those of Pulsar itself, of excluded namespaces
 and, unless the settings say otherwise, of namespaces with isolation or anti-affinity policies. Weight is compared in the coarse steps of
-`averaging.order`; who comes first among equals depends in Java on hash order and on how its selection swaps entries.
+`averages.order`; who comes first among equals depends in Java on hash order and on how its selection swaps entries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """UniformLoadShedder with its known defects repaired: the broker with most traffic gives a part of its lead over the one with least.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder` of Pulsar 4.2.4; what is repaired, and why, is in
-docs/decisions. It remembers nothing. The rule to the letter is in `uniform_parity`.
+docs/decisions. It remembers nothing. The rule to the letter is in `parity`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,6 @@ class UniformLoadShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction); the rule itself compares traffic."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker gives. The order of brokers and bundles in the view does not matter."""

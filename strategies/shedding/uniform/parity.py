@@ -1,12 +1,12 @@
 """UniformLoadShedder exactly as Pulsar 4.2.4 runs it: 32-bit sums, a minimum that starts at 2 147 483 647, and idle bundles that go along.
 
 Source of the rule: `org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder`. It remembers nothing: its result never holds
-more than one source. The repaired rule is in `uniform`.
+more than one source. The repaired rule is in `fixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -47,10 +47,6 @@ class ParityUniformLoadShedder:
     def usage(self, broker: BrokerLoad) -> float:
         """Largest weighted resource (fraction); the rule itself compares traffic."""
         return weighted_usage(broker.figures, self.weights)
-
-    def retain(self, memory: Memory, active: Collection[str]) -> Memory:
-        """Nothing is remembered about brokers."""
-        return memory
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker gives."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.pulsar_jars import NoPulsarError
-from rebalancer.cli.tables.conformance import compare
 from rebalancer.conformance.comparing import Difference
+from rebalancer.conformance.playing import compare
 from rebalancer.conformance.vectors import read_cases
 from strategies.errors import SettingsError
 from tests.conformance.java.histories import HISTORIES, written

@@ -1,0 +1,292 @@
+"""The fold over a columnar recording: what the plain loop decides, without a step for every report of a round that decides nothing.
+
+Rounds in a row that change nothing but figures, and in which the strategy certainly decides nothing, are passed over together; the state
+they leave is made when the first other round needs it. That is the state the engine would have come to, bit for bit
+(tests/unit/test_columnar_fold.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from rebalancer.analysis.backtest.bulk_averages import BulkAverages
+from rebalancer.analysis.backtest.quiet_rounds import QuietRoundFinder, Rounds, RoundState
+from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
+from sinks.recordings.columnar_reading import Block, Column, counts_of
+from strategies.averages.bundle_averages import BundleHistory, unpack_history
+from strategies.bundles.bundle_loads import Floats, Ints
+from strategies.clock import Clock
+from strategies.engine import Engine, EngineSettings
+from strategies.model import NO_MEMORY, Event, Figures, Memory, Skip
+from strategies.store import BrokerState, InMemoryStore
+
+#: Rounds that are looked at together at most.
+_FURTHEST = 4096
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Rounds that decided nothing. `usage`: float64[rounds, brokers]; `traffic`: float64[rounds, brokers, 4].
+
+    `skips`: the strategy's, of each round, if it was asked.
+    """
+
+    cluster: str
+    times_ms: Ints
+    brokers: tuple[str, ...]
+    usage: Floats
+    traffic: Floats
+    skips: tuple[tuple[Skip, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A part of a block that was passed over, as far as its bundles' averages need it."""
+
+    column: Column
+    rows: Ints
+    fresh: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    first_round: int
+
+
+class ColumnarFold:
+    """Folds blocks of any number of clusters; holds their state. Raises SettingsError for settings nobody knows."""
+
+    def __init__(self, settings: EngineSettings, *, leap: bool = True) -> None:
+        """`leap`: pass over quiet rounds together; without it, every record goes through the engine, which decides the same."""
+        self._settings, self._engine = settings, Engine(settings)
+        self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
+        finder = QuietRoundFinder(settings)
+        self._finder = finder if leap and finder.possible else None
+        self._ahead: _Ahead | None = None
+        #: How many rounds are looked at together: more after quiet ones, so that little is looked at in vain.
+        self._reach = 1
+        #: Bytes that could not be decoded, of all blocks; records folded so far, of the block under way.
+        self.rejected = self.folded = 0
+
+    def fold(self, blocks: Iterable[Block]) -> Iterator[list[Event] | Quiet]:
+        """What happens, in order: events of the engine, or rounds that were passed over."""
+        for block in blocks:
+            row = 0
+            while row < len(block):
+                passed = self._pass_over(block, row) if self._finder is not None else None
+                if passed is not None:
+                    row, quiet = passed
+                    self.folded = row
+                    yield quiet
+                    continue
+                end = _after_sweep(block, row)
+                self.settle()
+                events = [event for at in range(row, end) for event in self._record(block, at)]
+                row = self.folded = end
+                yield events
+
+    def store(self, cluster: str) -> InMemoryStore:
+        """The state of a cluster, as the engine would have it."""
+        self.settle()
+        return self._stores[cluster]
+
+    def _record(self, block: Block, row: int) -> list[Event]:
+        record = block.record(row)
+        if record is None:
+            self.rejected += 1
+            return []
+        return self._engine.fold(record, self._stores[record.cluster])
+
+    def _pass_over(self, block: Block, row: int) -> tuple[int, Quiet] | None:
+        if len(self._stores) != 1:
+            return None
+        if self._ahead is None:
+            ((cluster, store),) = self._stores.items()
+            self._ahead = _Ahead.start(cluster, store)
+        if self._ahead is None or self._finder is None:
+            return None
+        regular = regular_rounds(block, row, self._reach, self._ahead.known, self._settings)
+        if regular is None:
+            return None
+        rounds = Rounds(regular.now_ms, block.ts[regular.rows], np.asarray(block.figures[regular.rows]), regular.fresh)
+        found = self._finder.find(self._ahead.round_state, rounds)
+        self._reach = min(2 * self._reach, _FURTHEST) if found.count == len(regular) else 1
+        if not found.count:
+            return None
+        self._ahead = self._ahead.after(block, regular, found.count, found.memory)
+        known, part = self._ahead.known, slice(0, found.count)
+        quiet = Quiet(known.cluster, regular.now_ms[part], known.names, found.usage, rounds.figures[part, :, 10:14], found.skips)
+        return int(regular.ends[found.count - 1]) + 1, quiet
+
+    def absorb(self) -> None:
+        """Takes from passed rounds what their state will need, so that nobody has to keep or read their blocks any more."""
+        if self._ahead is not None:
+            self._ahead = self._ahead.absorbed(self._stores[self._ahead.known.cluster])
+
+    def settle(self) -> None:
+        """Makes the state that passed rounds leave; reads the bundles that it needs for it."""
+        if self._ahead is not None:
+            self._ahead.write(self._stores[self._ahead.known.cluster])
+            self._ahead = None
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """How far the passed rounds have come, beside a store that still stands where they began."""
+
+    known: Known
+    round_state: RoundState
+    passed: tuple[_Passed, ...] = ()
+    averages: BulkAverages | None = None
+    newest: tuple[Figures, ...] = ()
+    counts: tuple[str, ...] = ()
+
+    @classmethod
+    def start(cls, cluster: str, store: InMemoryStore) -> _Ahead | None:
+        """None unless a round has just closed, nothing is under way and every broker's newest report is whole."""
+        state = store.get_cluster()
+        brokers = tuple(sorted(store.brokers(), key=lambda one: one.broker))
+        busy = state.early is not None or state.in_flight or state.departed or state.gained or state.reported or state.clock is None
+        if busy or len(brokers) < 2 or state.clock is None or state.clock.run_from_ms is not None or state.sweep_at_ms < 0:
+            return None
+        if any(not _whole(one) for one in brokers) or state.round_at_ms != state.clock.now_ms:
+            return None
+        tables = [store.get_table(one.broker) for one in brokers]
+        if any(table is None for table in tables):
+            return None
+        known = Known(
+            cluster,
+            tuple(one.broker for one in brokers),
+            tuple("\n".join(unpack_history(table).newest.names) for table in tables if table is not None),
+            state.clock.now_ms,
+            state.sweep_at_ms,
+            np.array([one.reported_at_ms for one in brokers]),
+            np.array([int(one.digest, 16) for one in brokers], dtype=np.uint64),
+        )
+        memory = Memory({one.broker: one.memory for one in brokers if one.memory != NO_MEMORY}, state.memory)
+        sampled = np.array([one.sampled_at_ms for one in brokers]), np.array([one.sampled_round for one in brokers])
+        return cls(known, RoundState(cluster, state, brokers, memory, state.round, *sampled))
+
+    def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> _Ahead:
+        """After `count` of the regular rounds of a block."""
+        rows, fresh, ts = regular.rows[:count], regular.fresh[:count], block.ts[regular.rows[:count]]
+        last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
+        old = self.round_state
+        sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
+        sampled_round = np.where(last < 0, old.sampled_round, old.round + 1 + last)
+        known = replace(
+            self.known,
+            now_ms=int(regular.now_ms[count - 1]),
+            sweep_at_ms=int(regular.sweeps_ms[count - 1]),
+            reported_at=ts[-1],
+            digests=block.digests[rows[-1]],
+        )
+        # The newest *sample* of a table: a repeated report adds nothing, not even its topics.
+        sampled_rows = [int(rows[at, column]) if at >= 0 else -1 for column, at in enumerate(last.tolist())]
+        texts = self.counts or ("",) * len(sampled_rows)
+        counts = tuple(
+            block.texts["bundle_counts"][block.counts[at]] if at >= 0 else text for at, text in zip(sampled_rows, texts, strict=True)
+        )
+        newest = tuple(block.figures_of(int(row)) for row in rows[-1])
+        part = _Passed(block.column, rows, fresh, old.round + 1)
+        return replace(
+            self,
+            known=known,
+            round_state=replace(old, memory=memory, round=old.round + count, sampled_at=sampled_at, sampled_round=sampled_round),
+            passed=(*self.passed, part),
+            newest=newest,
+            counts=counts,
+        )
+
+    def absorbed(self, store: InMemoryStore) -> _Ahead:
+        """The same with the averages of bundles as far as rounds were passed; they are made of the store's tables and advanced in place."""
+        if not self.passed:
+            return self
+        averages = self.averages or BulkAverages(self._histories(store))
+        for part, traffic, starts in _read_ahead(self.passed):
+            _advance(averages, part, traffic, starts)
+        return replace(self, averages=averages, passed=())
+
+    def _histories(self, store: InMemoryStore) -> list[BundleHistory]:
+        return [unpack_history(table) for one in self.round_state.brokers if (table := store.get_table(one.broker)) is not None]
+
+    def write(self, store: InMemoryStore) -> None:
+        """Brings the store to where the passed rounds ended."""
+        round_state, averages = self.round_state, self.absorbed(store).averages
+        if averages is None:
+            return
+        histories = self._histories(store)
+        names = [history.newest.names for history in histories]
+        counts = [
+            counts_of(text) if text else (history.newest.topics, history.newest.sessions)
+            for text, history in zip(self.counts, histories, strict=True)
+        ]
+        for column, (one, history) in enumerate(zip(round_state.brokers, averages.histories(names, counts), strict=True)):
+            store.put_table(one.broker, history.pack())
+            digest = f"{int(self.known.digests[column]):016x}"
+            at = int(self.known.reported_at[column])
+            store.put_broker(
+                replace(
+                    one,
+                    reported_at_ms=at,
+                    reported_round=round_state.round,
+                    bundles_at_ms=at,
+                    sampled_at_ms=int(round_state.sampled_at[column]),
+                    sampled_round=int(round_state.sampled_round[column]),
+                    digest=digest,
+                    bundles_digest=digest,
+                    figures=self.newest[column],
+                    memory=round_state.memory.brokers.get(one.broker, NO_MEMORY),
+                    table=history.summary(),
+                )
+            )
+        known = self.known
+        store.put_cluster(
+            replace(
+                round_state.state,
+                clock=Clock(known.now_ms),
+                round=round_state.round,
+                round_at_ms=known.now_ms,
+                sweep_at_ms=known.sweep_at_ms,
+                missing={},
+                live=len(known.names),
+                reported=0,
+                memory=round_state.memory.cluster,
+            )
+        )
+
+
+def _whole(one: BrokerState) -> bool:
+    """Figures and bundles in one report (modular load manager), and nothing that a move may still change."""
+    return one.digest == one.bundles_digest and one.reported_at_ms == one.bundles_at_ms >= 0 and one.sampled_at_ms > one.judged_after_ms
+
+
+def _advance(averages: BulkAverages, part: _Passed, traffic: Floats, starts: Ints) -> None:
+    for number, (rows, fresh) in enumerate(zip(part.rows, part.fresh, strict=True)):
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+            figures = traffic[starts[first] : starts[last + 1]]
+        else:
+            figures = np.concatenate([traffic[starts[row] : starts[row + 1]] for row in rows.tolist()])
+        averages.sample(figures, fresh.tolist(), part.first_round + number)
+
+
+def _read_ahead(parts: tuple[_Passed, ...]) -> Iterator[tuple[_Passed, Floats, Ints]]:
+    """Traffic of one part after the other, read once per block; the next one is read while one is used, and none is kept."""
+    blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
+    with ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(blocks[0][0].column.read)
+        for index, group in enumerate(blocks):
+            traffic, starts = coming.result()
+            if index + 1 < len(blocks):
+                coming = ahead.submit(blocks[index + 1][0].column.read)
+            for part in group:
+                yield part, traffic, starts
+
+
+def _after_sweep(block: Block, row: int) -> int:
+    """The record after the next sweep, or the end of the block."""
+    ends = np.flatnonzero(block.kinds[row:] == SWEEP)
+    return row + int(ends[0]) + 1 if len(ends) else len(block)

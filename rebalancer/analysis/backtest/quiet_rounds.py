@@ -1,0 +1,159 @@
+"""Which of many rounds decide nothing: found on whole columns where a strategy states how, else by running the strategy itself.
+
+A strategy is run without the tables of bundles, which take nearly all of the time to make. As a decision names a bundle, and tables are
+the only place where their names are, a round that reads no table decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sinks.recordings.columnar_reading import figures_of
+from strategies.bundles.bundle_loads import Bools, Floats, Ints
+from strategies.engine import EngineSettings, placement_of, rules_of
+from strategies.model import NO_MEMORY, Memory, Skip
+from strategies.placement.registry import PLACERS
+from strategies.round import judge_cluster
+from strategies.round_input import RoundInput
+from strategies.state import ClusterState
+from strategies.store import BrokerState
+from strategies.usage import usages_of
+
+#: Columns of usage and limit of CPU, direct memory, bandwidth in and out among the figures.
+_USED, _LIMIT = [0, 4, 6, 8], [1, 5, 7, 9]
+
+
+@dataclass(frozen=True)
+class RoundState:
+    """A cluster right after a round, nothing under way. `brokers`: by name, as they were; `sampled_…`: the newest sample of each."""
+
+    cluster: str
+    state: ClusterState
+    brokers: tuple[BrokerState, ...]
+    memory: Memory
+    round: int
+    sampled_at: Ints
+    sampled_round: Ints
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Rounds in a row. `figures`: float64[rounds, brokers, 18]; `ts`: of the reports; `fresh`: whether each is a new sample."""
+
+    now_ms: Ints
+    ts: Ints
+    figures: Floats
+    fresh: Bools
+
+
+@dataclass(frozen=True)
+class QuietRounds:
+    """`count` rounds from the first on decide nothing; usage float64[rounds, brokers], skips (if the strategy ran), memory after them."""
+
+    count: int
+    usage: Floats
+    skips: tuple[tuple[Skip, ...], ...]
+    memory: Memory
+
+
+class _TableWanted(Exception):
+    """The strategy looks into a table, which is not there."""
+
+
+class QuietRoundFinder:
+    """Finds the rounds of a cluster that decide nothing; holds settings only."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        """Raises SettingsError for settings that do not fit."""
+        self._settings, self._rules = settings, rules_of(settings)
+        self._shedder, placement = settings.shedder(), PLACERS.get(placement_of(settings)[0])
+        on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
+        quiet = settings.entry.quiet if on_columns else None
+        self._screen = quiet(settings.chosen) if quiet is not None else None
+        advised = settings.throttling.above_percent / 100 if settings.throttling.advise and settings.mode == "fixed" else np.inf
+        #: A broker above this gets advice about its hottest bundle, which only the engine can give.
+        self._advised = advised
+        #: Splits look into every table, and columns know nothing of brokers that are left out.
+        self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
+
+    def find(self, before: RoundState, rounds: Rounds) -> QuietRounds:
+        """How many of the rounds, from the first on, decide nothing."""
+        usage = usages_of(rounds.figures[..., _USED], rounds.figures[..., _LIMIT], self._settings.weights)
+        count = leading(np.asarray((np.isfinite(usage) & (usage <= self._advised)).all(axis=1)))
+        if self._screen is None:
+            return self._by_running(before, rounds, usage[:count])
+        names = [one.broker for one in before.brokers]
+        count, memory = self._screen(names, usage[:count], rounds.fresh[:count], before.memory)
+        return QuietRounds(count, usage[:count], ((),) * count, memory)
+
+    def _by_running(self, before: RoundState, rounds: Rounds, usage: Floats) -> QuietRounds:
+        states, skips = _States(before), list[tuple[Skip, ...]]()
+        for number in range(len(usage)):
+            brokers = states.after(rounds, number)
+            given = RoundInput(
+                cluster=before.cluster,
+                number=before.round + number + 1,
+                now_ms=int(rounds.now_ms[number]),
+                closed_by="sweep",
+                brokers=brokers,
+                missing={},
+                read_table=_no_table,
+                cooling=before.state.cooling,
+                in_flight={},
+                gained={},
+                memory=states.memory.cluster,
+                policies=before.state.policies,
+            )
+            try:
+                shedding = judge_cluster(given, self._shedder, self._rules).shedding
+            except _TableWanted:
+                break
+            assert not shedding.decisions
+            states.memory = Memory(shedding.memory.brokers, replace(shedding.memory.cluster, split_hits={}))
+            skips.append(shedding.skips)
+        return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
+
+
+class _States:
+    """The brokers round by round, in order of first appearance, with no more of them than a round looks at without a table."""
+
+    def __init__(self, before: RoundState) -> None:
+        self.memory = before.memory
+        self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
+        self._round = before.round
+        self._sampled_at, self._sampled_round = before.sampled_at.tolist(), before.sampled_round.tolist()
+
+    def after(self, rounds: Rounds, number: int) -> tuple[BrokerState, ...]:
+        """After the reports of a round; rounds come in order."""
+        ts, round_ = rounds.ts[number].tolist(), self._round + number + 1
+        for column in np.flatnonzero(rounds.fresh[number]).tolist():
+            self._sampled_at[column], self._sampled_round[column] = ts[column], round_
+        figures, remembered = figures_of(rounds.figures[number]), self.memory.brokers
+        return tuple(
+            BrokerState(
+                one.broker,
+                one.order,
+                ts[column],
+                round_,
+                ts[column],
+                self._sampled_at[column],
+                self._sampled_round[column],
+                one.judged_after_ms,
+                "",
+                "",
+                figures[column],
+                remembered.get(one.broker, NO_MEMORY),
+            )
+            for column, one in self._brokers
+        )
+
+
+def leading(good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    """How many are true before the first that is not."""
+    return len(good) if good.all() else int(good.argmin())
+
+
+def _no_table(broker: str) -> bytes:
+    raise _TableWanted(broker)

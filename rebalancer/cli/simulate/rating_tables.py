@@ -1,0 +1,61 @@
+"""Ratings as a table, a legend, a sentence and JSON."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from rebalancer.analysis.simulate.ratings import MEASURES, PUBLISHED, Rated
+from rebalancer.cli import console
+from rebalancer.cli.simulate.tables import shown
+from rebalancer.simulation.scenarios.schema import Property
+
+
+def rows(found: Rated) -> tuple[list[str], list[list[str]]]:
+    """Headings, and one row for each strategy: figures, with the published grade behind them."""
+    names = list(found.scenarios)
+    return ["strategy", *names], [[who, *(_cell(who, name, values[name]) for name in names)] for who, values in found.values.items()]
+
+
+def table(found: Rated) -> console.Sheet:
+    """One row for each strategy, with a heading for each property."""
+    heads, lines = rows(found)
+    return console.Sheet([(head, "right" if at else "left") for at, head in enumerate(heads)], lines, title="ratings, less is better")
+
+
+def legend(found: Rated) -> str:
+    """What the figures are, and where they come from."""
+    parts = [f"{name}: {MEASURES[name][1]} ({', '.join(where)})" for name, where in found.scenarios.items()]
+    return "; ".join(parts) + ". Means over scenarios and seeds; in brackets the published grade."
+
+
+def verdict(found: Rated) -> str:
+    """The sentence about the order."""
+    orders = {name: found.order(name) for name in found.scenarios}
+    known = [name for name, kept in orders.items() if kept is not None]
+    if not known:
+        return "Too few of these strategies have a published rating to compare their order (Pulsar's classes in parity mode have one)."
+    lost = [name for name in known if not orders[name]]
+    kept = f"The order of the published ratings is reproduced in {len(known) - len(lost)} of {len(known)} properties"
+    return f"{kept}; not in {', '.join(lost)}." if lost else f"{kept}: {', '.join(known)}."
+
+
+def as_json(found: Rated) -> dict[str, Any]:
+    """Figures, published grades, order."""
+    return {
+        "strategies": {
+            who: {
+                name: {"value": values[name], "published": PUBLISHED.get(who, {}).get(name)}
+                for name in found.scenarios
+                if isfinite(values[name])
+            }
+            for who, values in found.values.items()
+        },
+        "scenarios": {name: list(where) for name, where in found.scenarios.items()},
+        "order_as_published": {name: found.order(name) for name in found.scenarios},
+    }
+
+
+def _cell(who: str, name: Property, value: float) -> str:
+    grade = PUBLISHED.get(who, {}).get(name)
+    return shown(value) + (f" ({grade})" if grade else "")

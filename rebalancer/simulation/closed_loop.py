@@ -1,0 +1,112 @@
+"""The closed loop: a modelled cluster reports, something decides, the executor model applies, the next reports show it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rebalancer.simulation.broker_reports import BrokerReports
+from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
+from rebalancer.simulation.executor_model import ExecutorModel
+from rebalancer.simulation.leader import LongTermRates
+from rebalancer.simulation.world import World
+from strategies.engine import Engine, EngineSettings
+from strategies.errors import ContractError
+from strategies.model import Command, Event, LoadReport, Outcome, OutcomeReport, Round, Sweep, TelemetryRecord
+from strategies.store import InMemoryStore
+
+#: A broker's answer takes this long to arrive.
+ANSWER_MS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was decided on one collection pass: the round and its commands in order of execution."""
+
+    round: Round
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of the loop: the answer, and what became of its commands."""
+
+    round: Round
+    commands: tuple[Command, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+class Decider(Protocol):
+    """Turns telemetry into decisions: the engine itself, the plain loop, the streaming job."""
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+        """Takes everything seen since the last call, ending with a sweep, and returns the round that this sweep closed."""
+
+
+class EngineDecider:
+    """Asks the engine directly, without topics or JSON. `store`: its state, which others may read between rounds."""
+
+    def __init__(self, settings: EngineSettings, store: InMemoryStore | None = None) -> None:
+        self._engine, self._store = Engine(settings), store or InMemoryStore()
+
+    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+        return answer_of([event for record in records for event in self._engine.fold(record, self._store)])
+
+
+def answer_of(events: Sequence[Event]) -> Answer:
+    """Commands and their round out of a list of events; raises ContractError unless it holds exactly one round."""
+    rounds = [event for event in events if isinstance(event, Round)]
+    if len(rounds) != 1:
+        raise ContractError(f"a sweep of the modelled cluster closed {len(rounds)} rounds instead of one; events: {events!r:.500}")
+    return Answer(rounds[0], tuple(event for event in events if isinstance(event, Command)))
+
+
+class PolledCluster:
+    """A world as its collector and its executor see it: one pass over all brokers every statistics period, and commands between passes."""
+
+    def __init__(self, world: World, name: str, start_ms: int = START_MS) -> None:
+        self.world, self.name, self.start_ms = world, name, start_ms
+        self._reports = BrokerReports(world, name, None)
+        self._leader = LongTermRates(world)
+        self._executor = ExecutorModel(world, self._leader, start_ms)
+        self._passes = 0
+
+    def collect(self, silent: Collection[str] = ()) -> tuple[TelemetryRecord, ...]:
+        """One more period: the report of every broker that is not `silent`, then the sweep marker that closes the pass."""
+        self.world.measure(self._passes * PERIOD_S)
+        self._leader.learn()
+        now_ms = self.start_ms + self._passes * PERIOD_MS
+        self._passes += 1
+        reports = [report for report in self._reports.reports(now_ms) if report.broker not in silent]
+        arriving = [replace(one, ts=now_ms + ANSWER_MS * place, digest=_digest(one)) for place, one in enumerate(reports, 1)]
+        missing = {name: "no answer" for name in self.world.fleet.names if name in silent}
+        ended_ms = now_ms + ANSWER_MS * len(self.world.fleet.names)
+        return *arriving, Sweep(self.name, ended_ms, self._passes, tuple(report.broker for report in reports), missing)
+
+    def carry_out(self, commands: Sequence[Command], now_ms: int) -> tuple[Outcome, ...]:
+        """Outcome of each command, in order; `now_ms` is when the round that issued them closed."""
+        return tuple(done.outcome for done in self._executor.carry_out(commands, (now_ms - self.start_ms) / 1000))
+
+
+def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[Step]:
+    """Turns for ever, one statistics period of virtual time each; the caller stops when it has seen enough."""
+    outcomes = tuple[Outcome, ...]()
+    while True:
+        answer = decider.decide([*outcome_reports(outcomes), *cluster.collect()])
+        outcomes = cluster.carry_out(answer.commands, answer.round.ts)
+        yield Step(answer.round, answer.commands, outcomes)
+
+
+def outcome_reports(outcomes: Sequence[Outcome]) -> tuple[OutcomeReport, ...]:
+    """Outcomes as the records that feed them back into the telemetry."""
+    return tuple(OutcomeReport(outcome.cluster, outcome.ts, outcome) for outcome in outcomes)
+
+
+def _digest(report: LoadReport) -> str:
+    """Equal figures are no new sample."""
+    assert report.figures is not None
+    assert report.bundles is not None
+    content = repr((report.figures.cpu, report.figures.traffic, report.bundles.names)).encode() + report.bundles.traffic.tobytes()
+    return hashlib.sha256(content).hexdigest()[:32]

@@ -1,0 +1,44 @@
+"""The cluster of a scenario file; what the file leaves to chance is drawn from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from rebalancer.simulation.clock import PERIOD_S
+from rebalancer.simulation.clusters.initial_owners import initial_owners
+from rebalancer.simulation.demand import demand_of
+from rebalancer.simulation.dispatching import limits_of
+from rebalancer.simulation.fleet import fleet_of
+from rebalancer.simulation.noise import Drifting, Stream
+from rebalancer.simulation.ownership import Ownership
+from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.world import Layout, World
+from strategies.bundles.ranges import KeyRange, initial_boundaries
+
+
+def drawn_world(scenario: Scenario, seed: int) -> World:
+    """The same scenario and seed give the same cluster on every machine."""
+    streams = {purpose: Stream(seed, number) for number, purpose in enumerate(("fleet", "demand", "deal", "phase", "noise", "client"))}
+    fleet = fleet_of(scenario, streams["fleet"])
+    demand = demand_of(scenario, streams["demand"])
+    count = len(fleet.names)
+    first = demand.between(np.full(count, -PERIOD_S), np.zeros(count), np.zeros(scenario.bundles, dtype=np.int64))
+    layout = Layout(
+        names=[name for namespace, rows in scenario.places.items() for name in bundle_names(namespace, len(rows))],
+        fleet=fleet,
+        demand=demand,
+        ownership=Ownership(initial_owners(scenario, first, fleet, streams["deal"])),
+        chance=Drifting(scenario.noise, scenario.bundles, count, streams["noise"], streams["client"]),
+        lag_s=streams["phase"].uniform(count) * (PERIOD_S - 1.0),
+        dispatching=limits_of(scenario, fleet, demand, PERIOD_S),
+        catch_up=scenario.catch_up,
+    )
+    return World(layout)
+
+
+def bundle_names(namespace: str, bundles: int) -> Iterator[str]:
+    """The bundles of a new namespace."""
+    return (f"{namespace}/{KeyRange(low, high)}" for low, high in pairwise(initial_boundaries(bundles)))

@@ -1,0 +1,54 @@
+"""A cluster many know: two brokers were restarted and came back nearly empty, two others still carry what they took over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.clusters.drawn import bundle_names
+from rebalancer.simulation.clusters.initial_owners import largest_first
+from rebalancer.simulation.demand import steady_demand
+from rebalancer.simulation.fleet import FULL, fleet_from
+from rebalancer.simulation.noise import Stream, Wobble
+from rebalancer.simulation.ownership import Ownership
+from rebalancer.simulation.scenarios.schema import Machine
+from rebalancer.simulation.world import Layout, World
+from strategies.bundles.bundle_loads import Floats
+
+#: CPU usage (fraction) the brokers start at: hot, middling, nearly idle.
+SKEW = (0.89, 0.54, 0.07, 0.47, 0.85, 0.11, 0.43, 0.36)
+NAMESPACES = ("shop/orders", "shop/clicks")
+#: The busiest bundle has this many times the traffic of the quietest one.
+RATE_RATIO = 16.0
+MESSAGE_BYTES = 1024.0
+#: Eight cores; a round-figure machine that is busy at about 280 MB/s of 1 KiB messages in + out; it imitates no particular one.
+MACHINE = Machine(cores=8, cpu_idle=2, cpu_per_kmsg=2, cpu_per_mib=0.524288, direct_memory_per_mib=4.194304)
+
+
+def skewed_cluster(cluster: str = "demo", seed: int = 1, bundles: int = 256, usage: Sequence[float] = SKEW) -> PolledCluster:
+    """A cluster whose brokers start at about the given CPU `usage`, one entry per broker; names and figures follow from the seed.
+
+    All brokers measure at the same moment, and a move shows in whole in the next figures.
+    """
+    names = [f"broker-{number + 1}:8080" for number in range(len(usage))]
+    fleet = fleet_from(names, [MACHINE] * len(usage), ceiling=np.inf)
+    wanted = np.maximum(0.0, np.array(usage) * FULL - fleet.idle)
+    costs = _shares(bundles, seed) * wanted.sum()
+    owner = largest_first(costs, wanted, [np.arange(len(usage))] * bundles)
+    per_message = 2 * (fleet.per_message[0] + MESSAGE_BYTES * fleet.per_byte[0])
+    layout = Layout(
+        names=[name for place, namespace in enumerate(NAMESPACES) for name in bundle_names(namespace, (bundles + 1 - place) // 2)],
+        fleet=fleet,
+        demand=steady_demand([round(cost / per_message, 1) for cost in costs.tolist()], MESSAGE_BYTES),
+        ownership=Ownership(owner, order=np.argsort(-costs, kind="stable")),
+        chance=Wobble(seed),
+    )
+    return PolledCluster(World(layout), cluster)
+
+
+def _shares(bundles: int, seed: int) -> Floats:
+    """float64[bundles]: each bundle's share of all traffic, many small ones and a few large; sums to 1."""
+    weights = 1.0 / (1.0 - (1.0 - 1.0 / RATE_RATIO) * Stream(seed, 0).uniform(bundles))
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

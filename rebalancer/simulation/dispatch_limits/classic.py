@@ -1,0 +1,61 @@
+"""The classic limiter: a counter of what was used, from which a timer takes one period's worth at a time.
+
+Source of the rule: `RateLimiter` as `DispatchRateLimiterClassic` of Pulsar 4.2.4 uses it. Java's timer is an argument here: whoever looks
+says what time it is, and the ticks that were due are made up for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from strategies.errors import ContractError, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What a classic limiter remembers: units allowed per period, units used and not yet taken off, when the timer ticks next.
+
+    The timer starts with the first charge or the first change of the rate; `next_tick_ns` is None until then.
+    """
+
+    permits: int
+    period_ns: int
+    acquired: int
+    next_tick_ns: int | None = None
+
+    @property
+    def available(self) -> int:
+        """Units left in this period, never negative."""
+        return max(0, self.permits - self.acquired)
+
+
+def unused(permits: int, period_ns: int) -> Counter:
+    """A new limiter. Raises SettingsError for a period of 0, as Java refuses a rate of a policy that does not say its period."""
+    if period_ns < 1:
+        raise SettingsError(["ratePeriodInSecond: the classic limiter needs at least 1 second, got 0; add the field to the policy"])
+    return Counter(permits, period_ns, 0)
+
+
+def changed(counter: Counter, permits: int, period_ns: int, now_ns: int) -> Counter:
+    """Another rate: the timer starts again, what was used stays used."""
+    return replace(unused(permits, period_ns), acquired=counter.acquired, next_tick_ns=now_ns + period_ns)
+
+
+def charge(counter: Counter, units: int, now_ns: int) -> Counter:
+    """Notes that `units` were used, without any limit."""
+    if units < 0:
+        raise ContractError(f"charges are never negative, got {units}")
+    if units == 0:
+        return counter
+    next_tick_ns = now_ns + counter.period_ns if counter.next_tick_ns is None else counter.next_tick_ns
+    return replace(counter, acquired=counter.acquired + units, next_tick_ns=next_tick_ns)
+
+
+def tick(counter: Counter, now_ns: int, permits: int | None = None) -> Counter:
+    """The limiter after all ticks up to `now_ns`. `permits`: what a relative rate allows now; a tick takes off the old number first."""
+    if counter.next_tick_ns is None or now_ns < counter.next_tick_ns:
+        return counter
+    ticks = (now_ns - counter.next_tick_ns) // counter.period_ns + 1
+    allowed = permits if permits is not None and permits > 0 else counter.permits
+    left = max(0, max(0, counter.acquired - counter.permits) - allowed * (ticks - 1))
+    return replace(counter, permits=allowed, acquired=left, next_tick_ns=counter.next_tick_ns + ticks * counter.period_ns)

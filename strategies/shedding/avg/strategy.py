@@ -1,0 +1,35 @@
+"""AvgShedder as an entry of the registry: goal, tuning and placement."""
+
+from __future__ import annotations
+
+from strategies.model import Round
+from strategies.shedding.avg.fixed import AvgShedder
+from strategies.shedding.avg.parity import ParityAvgShedder
+from strategies.shedding.avg.settings import AvgSettings
+from strategies.shedding.contract import GoalFigure, SheddingStrategy
+
+
+def usage_range(record: Round) -> float:
+    """Highest minus lowest usage, in points."""
+    return 100.0 * record.spread.range
+
+
+AVG = SheddingStrategy(
+    "avg",
+    "org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
+    "The fullest broker is paired with the emptiest and sheds part of the difference after enough rounds far apart.",
+    AvgSettings,
+    fixed=AvgShedder,
+    parity=ParityAvgShedder,
+    goal=GoalFigure("max − min of the brokers' usage", usage_range, "low_threshold"),
+    tuning={
+        "low_threshold": (3, 5, 8, 10, 15, 20),
+        "high_threshold": (20, 30, 40),
+        "hit_count_low": (2, 4, 8),
+        "hit_count_high": (1, 2),
+        "max_unload": (0.2, 0.35, 0.5),
+    },
+    placement="avg",
+    published_placement="avg",
+    demo={"max_unload": (0.5, "Pulsar's documentation advises 0.5; with the default 0.2 it takes twice as many rounds")},
+)

@@ -1,0 +1,61 @@
+"""ThresholdShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+import numpy as np
+
+from strategies.bundles.bundle_loads import Bools, Floats
+from strategies.model import NO_MEMORY, Memory, Round
+from strategies.shedding.contract import GoalFigure, QuietScreen, SheddingStrategy
+from strategies.shedding.memory import with_ewmas
+from strategies.shedding.threshold.fixed import ThresholdShedder
+from strategies.shedding.threshold.parity import ParityThresholdShedder
+from strategies.shedding.threshold.settings import ThresholdSettings
+
+
+def above_mean(record: Round) -> float:
+    """How far the fullest broker is above the mean usage, in points."""
+    usage = [100.0 * value for value in record.usage.values()]
+    return max(usage) - sum(usage) / len(usage) if usage else 0.0
+
+
+def quiet(settings: ThresholdSettings) -> QuietScreen | None:
+    """No broker is far above the mean, neither by its average nor by its newest usage; averages advance."""
+    if settings.lower_boundary:
+        return None
+
+    def screen(names: Sequence[str], usages: Floats, fresh: Bools, memory: Memory) -> tuple[int, Memory]:
+        weight, distance = settings.history, settings.threshold_percent / 100
+        kept = [memory.brokers.get(name, NO_MEMORY).ewma for name in names]
+        ewmas, count = np.array([np.nan if ewma is None else ewma for ewma in kept]), 0
+        for usage, new in zip(usages, fresh, strict=True):
+            unknown = np.isnan(ewmas)
+            after = np.where(unknown, usage, np.where(new, ewmas * weight + (1 - weight) * usage, ewmas))
+            mean, mean_usage = fsum(after.tolist()) / len(after), fsum(usage.tolist()) / len(usage)
+            if mean > 0 and bool(((after >= mean + distance) & (usage >= mean_usage + distance)).any()):
+                break
+            ewmas, count = after, count + 1
+        return count, with_ewmas(memory, dict(zip(names, ewmas.tolist(), strict=True))) if count else memory
+
+    return screen
+
+
+THRESHOLD = SheddingStrategy(
+    "threshold",
+    "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
+    "Brokers too far above the mean usage, averaged over time, shed their heaviest bundles.",
+    ThresholdSettings,
+    fixed=ThresholdShedder,
+    parity=ParityThresholdShedder,
+    goal=GoalFigure("max − average of the brokers' usage", above_mean, "threshold_percent"),
+    tuning={
+        "threshold_percent": (3, 5, 7.5, 10, 15, 20),
+        "history": (0.0, 0.5, 0.7, 0.9, 0.95),
+        "min_throughput_mib": (1, 10, 50),
+    },
+    published_placement="least_resource_usage",
+    quiet=quiet,
+)

@@ -1,0 +1,30 @@
+"""TransferShedder as an entry of the registry: goal, tuning and placement."""
+
+from __future__ import annotations
+
+from strategies.model import Round
+from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from strategies.shedding.transfer.fixed import TransferShedder
+from strategies.shedding.transfer.parity import ParityTransferShedder
+from strategies.shedding.transfer.settings import TransferSettings
+
+
+def usage_deviation(record: Round) -> float:
+    """Population standard deviation of usage, in points."""
+    return 100.0 * record.spread.std
+
+
+TRANSFER = SheddingStrategy(
+    "transfer",
+    "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
+    "When usage is spread too far for enough rounds, the fullest brokers transfer bundles to the emptiest, or swap with them.",
+    TransferSettings,
+    fixed=TransferShedder,
+    parity=ParityTransferShedder,
+    goal=GoalFigure(
+        "standard deviation of the brokers' usage", usage_deviation, "target_std", scale=100.0, within=True, limit_name="target"
+    ),
+    tuning={"target_std": (0.03, 0.05, 0.1, 0.15, 0.25), "hit_count": (1, 2, 3, 5), "history": (0.0, 0.5, 0.75, 0.9)},
+    placement="least_resource_usage_extensible",
+    load_manager="extensible",
+)

@@ -1,0 +1,143 @@
+"""Plain technical English: words that product code, scripts and pages do not use, in texts as in names (CONTRIBUTING, house rule 8)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: Word or phrase → what to write instead.
+BANNED = {
+    "told": "reports, logs, has reported",
+    "tell": "report, log, distinguish",
+    "tells": "reports, logs, shows",
+    "nobody": "the component's name, with 'no' or 'not'",
+    "somebody": "the component's name, 'another process', 'a user'",
+    "everybody": "the components' name",
+    "whoever": "the component's name",
+    "anew": "again",
+    "afresh": "again, from zero",
+    "so many": "this number of, n, maximum number of",
+    "so long": "this duration, for n seconds",
+    "lies": "is in, is on",
+    "stands in": "is in",
+    "lets go": "closes",
+    "heeds": "respects",
+    "hands": "passes, returns, assigns",
+    "wish": "request, setting",
+    "wishes": "requests, requires",
+    "wished": "requested",
+    "evening": "balancing",
+    "feels responsible": "claims",
+    "no login:": "authentication failed:",
+    "no trust:": "TLS certificate not trusted:",
+}
+#: Parts of contracts: reason codes, which programs compare.
+CONTRACTS = ("nobody-to-take", "nobody-below", "nobody-to-judge")
+
+CHECKED = (
+    "sinks",
+    "streaming",
+    "strategies",
+    "rebalancer",
+    "scripts",
+    "docker",
+    "examples",
+    "docs",
+    "README.md",
+    "Makefile",
+    "pyproject.toml",
+)
+#: Places that still use such words. The list only gets shorter: an entry without a find fails.
+EXCEPTIONS = (
+    "rebalancer/analysis",
+    "rebalancer/cli/demo",
+    "rebalancer/cli/doctor",
+    "rebalancer/cli/execute",
+    "rebalancer/cli/simulate",
+    "rebalancer/simulation",
+    "sinks/executor",
+    "strategies",
+    "streaming/decode.py",
+    "streaming/session.py",
+    "streaming/state",
+    "docs/SIMULATION.md",  # shows the output of rebalancer/cli/simulate
+    "docs/schemas/settings.schema.json",  # made from the settings of the packages above
+)
+#: Records of decisions and versions keep the words of their time.
+HISTORY = ("docs/decisions", "docs/CHANGELOG.md")
+
+
+def test_product_texts_and_names_use_plain_words() -> None:
+    assert [find for file in checked_files() if not is_below(file, EXCEPTIONS) for find in finds_in(file)] == []
+
+
+@pytest.mark.parametrize("place", EXCEPTIONS)
+def test_an_exception_is_removed_once_its_place_is_clean(place: str) -> None:
+    assert any(True for file in checked_files() if is_below(file, (place,)) for _ in finds_in(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("what the job is told", ["told"]),
+        ("def _told(x: RoundTold, TOLD_MS: int)", ["told", "told", "told"]),
+        ("Nobody listens, so many brokers do not.", ["nobody", "so many"]),
+        ("nobody_asked", ["nobody"]),
+        ("a line ends so\nlong as this", []),
+        ("thousands of hands; a handshake, a stole, Allies, untold, retell", ["hands"]),
+        ("the skip `nobody-below`, or nobody-to-take", []),
+        ("the cluster relies on it; flies", []),
+        ("[0148](decisions/0148-a-lost-destination-is-told.md)", []),
+    ],
+)
+def test_words_are_found_in_texts_and_in_names(text: str, found: list[str]) -> None:
+    assert [word for _, word in banned_in(text)] == found
+
+
+def checked_files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", *CHECKED], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [file for file in listed if not is_below(file, HISTORY) and (ROOT / file).is_file()]
+
+
+def is_below(file: str, places: tuple[str, ...]) -> bool:
+    return any(file == place or file.startswith(f"{place}/") for place in places)
+
+
+def finds_in(file: str) -> Iterator[str]:
+    for line, word in banned_in((ROOT / file).read_text("utf-8")):
+        yield f"{file}:{line}: {word}: write {BANNED[word]}"
+
+
+def banned_in(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and banned word, for prose (`told`, `Told`) and for parts of names (`_told`, `RoundTold`, `TOLD_MS`)."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for find in PATTERN.finditer(without_links_and_contracts(line)):
+            yield number, find[0].lower()
+
+
+def without_links_and_contracts(line: str) -> str:
+    line = re.sub(r"\]\([^)]*\)", "]()", line)
+    for code in CONTRACTS:
+        line = line.replace(code, "")
+    return line
+
+
+def _pattern() -> re.Pattern[str]:
+    forms = []
+    for phrase in map(re.escape, BANNED):
+        end = "" if phrase.endswith(":") else "(?![a-z])"
+        forms += [
+            f"(?<![A-Za-z]){phrase}{end}",
+            f"{phrase[0].upper()}{phrase[1:]}{end}",
+            f"(?<![A-Z]){phrase.upper().replace(' ', '_')}(?![A-Za-z])",
+        ]
+    return re.compile("|".join(forms))
+
+
+PATTERN = _pattern()

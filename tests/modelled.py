@@ -1,0 +1,44 @@
+"""Small modelled clusters with every broker and every bundle named: brokers measure together, moves show at once, none has a ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rebalancer.simulation.clock import START_MS
+from rebalancer.simulation.closed_loop import PolledCluster
+from rebalancer.simulation.demand import steady_demand
+from rebalancer.simulation.fleet import fleet_from
+from rebalancer.simulation.noise import Wobble
+from rebalancer.simulation.ownership import Ownership
+from rebalancer.simulation.scenarios.schema import Machine
+from rebalancer.simulation.world import Layout, World
+
+
+def steady_cluster(
+    name: str,
+    machines: Mapping[str, Machine],
+    rates: Mapping[str, float],
+    owners: Mapping[str, str],
+    *,
+    chance: Wobble,
+    message_bytes: float = 1024.0,
+    start_ms: int = START_MS,
+) -> PolledCluster:
+    """`rates`: messages/s in by bundle; `owners`: bundle → broker, in the order in which brokers took their bundles over."""
+    brokers, bundles = list(machines), list(rates)
+    owner = np.array([brokers.index(owners[bundle]) for bundle in bundles], dtype=np.int64)
+    layout = Layout(
+        names=bundles,
+        fleet=fleet_from(brokers, list(machines.values()), ceiling=np.inf),
+        demand=steady_demand(list(rates.values()), message_bytes),
+        ownership=Ownership(owner, order=np.array([bundles.index(bundle) for bundle in owners], dtype=np.int64)),
+        chance=chance,
+    )
+    return PolledCluster(World(layout), name, start_ms)
+
+
+def carry(cluster: PolledCluster, bundle: str, msg_rate_in: float) -> None:
+    """From the next period on the bundle takes in this many messages/s."""
+    cluster.world.demand.flows[0].rate[cluster.world.names.index(bundle)] = msg_rate_in

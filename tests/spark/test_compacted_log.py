@@ -1,0 +1,186 @@
+"""Many values in few entries: whatever happens to them, the entries that are kept hold exactly the newest ones, and little else."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import count
+from random import Random
+
+from streaming.state.compacted_log import CompactedLog, LogEntry
+
+
+def weigh(_: int) -> int:
+    return 1
+
+
+class Kept:
+    """Entries as Spark would keep them, and the journal that writes them."""
+
+    def __init__(self, entry_weight: int = 1_000) -> None:
+        self.entries: dict[int, LogEntry[int]] = {}
+        self.written = 0
+        numbers = count()
+        # Copies of a function are the function: whoever strays from here does not take numbers that are taken.
+        self._entry_weight, self._new_entry = entry_weight, lambda: next(numbers)
+        self.journal = self._empty()
+
+    def write(self, **changed: int | None) -> None:
+        fresh, gone = self.journal.write(changed)
+        assert not fresh.keys() & set(gone)
+        self.written += sum(map(len, fresh.values()))
+        self.entries |= fresh
+        for number in gone:
+            del self.entries[number]
+        assert self.journal.entries == sorted(self.entries)
+
+    def read_again(self) -> CompactedLog[int]:
+        journal = self._empty()
+        assert journal.follow(self.journal.entries, self.entries.__getitem__)
+        return journal
+
+    def _empty(self) -> CompactedLog[int]:
+        return CompactedLog(weigh, self._entry_weight, self._new_entry)
+
+
+def test_what_one_batch_has_changed_is_one_entry() -> None:
+    kept = Kept()
+    kept.write(a=1, b=2)
+    kept.write(b=3)
+    assert kept.entries == {0: {"a": 1, "b": 2}, 1: {"b": 3}}
+    assert kept.read_again().values == kept.journal.values == {"a": 1, "b": 3}
+
+
+def test_a_batch_without_changes_writes_nothing() -> None:
+    kept = Kept()
+    kept.write()
+    assert kept.entries == {}
+
+
+def test_an_entry_goes_when_everything_in_it_is_older() -> None:
+    kept = Kept()
+    kept.write(a=1, b=1)
+    kept.write(c=1)
+    kept.write(a=2, b=2)
+    assert kept.entries == {1: {"c": 1}, 2: {"a": 2, "b": 2}}
+
+
+def test_what_is_gone_does_not_come_back_from_an_older_entry() -> None:
+    kept = Kept()
+    kept.write(a=1, b=1)
+    kept.write(a=2)
+    kept.write(a=None)
+    assert kept.read_again().values == {"b": 1}
+    kept.write(b=2)
+    assert kept.entries == {3: {"b": 2}}
+
+
+def test_what_was_never_there_leaves_no_trace_when_it_goes() -> None:
+    kept = Kept()
+    kept.write(a=None)
+    assert kept.entries == {}
+
+
+def test_an_entry_does_not_grow_without_limit() -> None:
+    kept = Kept(entry_weight=3)
+    kept.write(**{f"n{i}": i for i in range(8)})
+    assert [len(entry) for entry in kept.entries.values()] == [3, 3, 2]
+
+
+def test_whatever_happens_the_newest_values_are_kept_and_old_ones_do_not_pile_up() -> None:
+    for seed in range(30):
+        draw, model, asked = Random(seed), dict[str, int](), 0
+        kept = Kept(draw.choice([2, 10, 1_000]))
+        for step in range(200):
+            names = [f"n{draw.randrange(draw.choice([3, 40, 300]))}" for _ in range(draw.choice([1, 5, 100]))]
+            changed = {name: None if draw.random() < 0.1 else step for name in names}
+            model = {name: value for name, value in {**model, **changed}.items() if value is not None}
+            kept.write(**changed)
+            asked += len(changed)
+            assert kept.journal.values == model
+            if step % 10 == 0:
+                assert kept.read_again().values == model
+            if draw.random() < 0.05:
+                kept.journal = kept.read_again()
+        lying = sum(map(len, kept.entries.values()))
+        assert lying <= 2 * len(model) + 64
+        assert kept.written <= 2 * asked
+
+
+# What another journal has written since
+
+
+def follow(behind: CompactedLog[int], kept: Kept) -> tuple[bool, list[int]]:
+    """Whether it could, and which entries it had to read."""
+    read: list[int] = []
+
+    def entry(number: int) -> LogEntry[int]:
+        read.append(number)
+        return kept.entries[number]
+
+    return behind.follow(kept.journal.entries, entry), read
+
+
+def test_only_entries_that_are_new_are_read() -> None:
+    kept = Kept()
+    kept.write(a=1, b=1, c=1)
+    behind = deepcopy(kept.journal)
+    kept.write(b=2)
+    kept.write(c=None)
+    assert follow(behind, kept) == (True, [1, 2])
+    assert behind.values == {"a": 1, "b": 2}
+    assert follow(behind, kept) == (True, [])
+
+
+def test_an_entry_that_went_meanwhile_goes_here_too() -> None:
+    kept = Kept()
+    kept.write(a=1)
+    behind = deepcopy(kept.journal)
+    kept.write(a=2)
+    assert follow(behind, kept) == (True, [1])
+    assert behind.entries == kept.journal.entries == [1]
+
+
+def test_one_that_wrote_what_nobody_kept_is_of_no_use() -> None:
+    kept = Kept()
+    kept.write(a=1, b=1)
+    strayed = deepcopy(kept)
+    strayed.write(b=2)
+    kept.write(a=2)
+    assert not follow(strayed.journal, kept)[0]
+
+
+def test_one_that_dropped_what_others_kept_is_of_no_use() -> None:
+    kept = Kept()
+    kept.write(a=1)
+    kept.write(b=1)
+    strayed = deepcopy(kept)
+    strayed.write(a=2)
+    kept.write(c=1)
+    assert not follow(strayed.journal, kept)[0]
+
+
+def test_whoever_follows_has_what_there_is_or_says_that_it_has_not() -> None:
+    followed = refused = 0
+    for seed in range(60):
+        draw = Random(seed)
+        kept = Kept(draw.choice([2, 10, 1_000]))
+        others = [deepcopy(kept.journal) for _ in range(3)]
+        for step in range(60):
+            strayed = deepcopy(kept)
+            for one in (strayed, kept):
+                changed = {f"n{draw.randrange(12)}": None if draw.random() < 0.2 else step for _ in range(draw.randrange(8))}
+                one.write(**changed)
+            others[draw.randrange(3)] = draw.choice([strayed, kept]).journal if draw.random() < 0.3 else others[draw.randrange(3)]
+            place = draw.randrange(3)
+            behind = deepcopy(others[place])
+            if follow(behind, kept)[0]:
+                followed += 1
+                assert behind.values == kept.journal.values
+                assert behind.entries == kept.journal.entries
+                others[place] = behind
+                kept.journal = deepcopy(behind) if draw.random() < 0.3 else kept.journal
+            else:
+                refused += 1
+                others[place] = kept.read_again()
+    assert followed > 1_000
+    assert refused > 100

@@ -1,0 +1,101 @@
+"""A strategy that is one entry of the registry works wherever a strategy is named, shown or tried."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+
+from rebalancer.analysis.backtest.run import BacktestJob, Loop, run
+from rebalancer.analysis.backtest.several import run_all
+from rebalancer.analysis.replay import decisions, plain
+from rebalancer.analysis.replay.tracing import timelines
+from rebalancer.analysis.report.page import render
+from rebalancer.analysis.simulate.run_requests import checked, run_requests
+from rebalancer.analysis.simulate.runs import make
+from rebalancer.analysis.tune.search import search
+from rebalancer.analysis.tune.space import trials
+from rebalancer.settings.leaves import all_leaves
+from rebalancer.settings.load import Settings, load
+from rebalancer.settings.tree import json_schema
+from sinks.wire.codec import decode_command
+from strategies.engine import Engine
+from strategies.errors import SettingsError
+from strategies.shedding.registry import SHEDDERS
+from tests.made_up_strategy import HALVING, HalvingSettings, HalvingShedder
+from tests.unit.test_columnar_fold import an_hour, recorded
+
+#: The one line that a contributor adds, as a value.
+WITH_HALVING = SHEDDERS.extended(HALVING)
+
+
+def chosen(*flags: str) -> Settings:
+    return load(flags=["shedding.strategy=halving", *flags], shedders=WITH_HALVING)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Path]:
+    """Forty minutes of four brokers, one of which is too full for a while: JSON Lines and the columnar form."""
+    return recorded(tmp_path_factory.mktemp("recording"), islice(an_hour(), 5 * 40))
+
+
+def test_its_settings_are_shown_checked_and_described_like_all_others() -> None:
+    assert chosen("shedding.halving.gap_percent=15").value("shedding.halving.gap_percent") == 15
+    with pytest.raises(SettingsError, match=r"shedding\.halving\.gap_percent: must be at most 100 points, got 101"):
+        chosen("shedding.halving.gap_percent=101")
+    schema = str(json_schema(all_leaves(WITH_HALVING)))
+    assert "gap_percent" in schema
+    assert "'halving'" in schema
+
+
+def test_without_the_entry_there_is_no_such_strategy() -> None:
+    with pytest.raises(SettingsError, match=r"shedding\.strategy: must be one of .*got \"halving\""):
+        load(flags=["shedding.strategy=halving"])
+    assert "halving" not in SHEDDERS
+
+
+def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
+    settings = chosen()
+    lines = plain.of_recording(recording[1].with_suffix(".jsonl"))
+    rows = chain.from_iterable(plain.decide(lines, settings.engine, settings.job.wire))
+    made = decisions.collect(rows)
+    assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}
+    page = render(timelines(made, settings, {}), title="Replay", made_by="rebalancer replay")
+    assert "shedding.halving.gap_percent" in page
+    assert "threshold of 10 points" in page
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_a_backtest_runs_it(recording: tuple[list[bytes], Path], loop: Loop) -> None:
+    (line,) = run(BacktestJob(recording[1], "halving", chosen(), loop)).timelines
+    assert line.strategy == "halving/fixed"
+    assert {move.code for move in line.moves} == {"halved"}
+    assert not line.reached.all()
+
+
+def test_tune_searches_its_settings(recording: tuple[list[bytes], Path]) -> None:
+    current = chosen()
+    sets = [(changes, chosen(*changes)) for changes in trials(HALVING, 10, 1)]
+    middle = int(run(BacktestJob(recording[1], "all", current, "open")).timelines[0].times_ms[20])
+    found = search(recording[1], current, sets, middle, lambda jobs, keep: run_all(jobs, lambda _: None, keep, workers=1))
+    assert found.tried == 3
+    assert found.current.training.rounds == 20
+
+
+def test_simulate_runs_it_by_name_and_among_all() -> None:
+    scenario, changes = "e7-avg-equal", {"minutes": 12}
+    requests = run_requests([scenario], ["all"], [1], changes=changes, shedders=WITH_HALVING)
+    checked(requests)
+    assert [one.choice and one.choice.name for one in requests] == [*SHEDDERS, "halving"]
+    made = make(run_requests([scenario], ["halving"], [1], changes=changes, shedders=WITH_HALVING)[0], keep=True)
+    assert made.label == "halving/parity+round_robin"
+    assert made.timeline is not None
+
+
+def test_another_process_gets_it_with_the_settings() -> None:
+    sent = pickle.loads(pickle.dumps(chosen().engine))
+    assert sent.chosen == HalvingSettings()
+    assert isinstance(sent.shedder(), HalvingShedder)
+    assert Engine(sent) is not None
