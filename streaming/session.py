@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from strategies.errors import RebalancerError
 from streaming.cluster.workers import check_master, is_local, send_code, worker_environment, worker_settings
 from streaming.jars.connector import connector_settings
+from streaming.memory import heap_options
 from streaming.settings import JobSettings, uses_kafka
 
 #: How long Spark's Java process may take to end after its connections have closed.
@@ -102,6 +103,7 @@ def query_settings(job: JobSettings) -> Mapping[str, str]:
         "spark.sql.streaming.pollingDelay": "50ms",  # the source runs in its own process; 10 ms keeps that process busy without benefit
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "1m",  # default 256 MiB: a whole micro-batch in one Arrow batch, on both sides
     }
 
 
@@ -110,7 +112,8 @@ def _process_settings(job: JobSettings, short: bool) -> Mapping[str, str]:
         "spark.app.name": "pulsar-rebalancer",
         "spark.master": job.master,
         "spark.driver.memory": job.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options(short)),
+        "spark.buffer.pageSize": "1m",  # default: a share of the heap, up to 64 MiB for each sort
+        "spark.driver.extraJavaOptions": " ".join(_java_options(job, short)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
@@ -127,11 +130,12 @@ def _jars(job: JobSettings) -> Mapping[str, str]:
     return {**connector_settings(job.jars), "spark.sql.redaction.options.regex": _SECRET, "spark.redaction.regex": _SECRET}
 
 
-def _java_options(short: bool) -> Iterator[str]:
+def _java_options(job: JobSettings, short: bool) -> Iterator[str]:
     yield f"-Dlog4j2.configurationFile={(Path(__file__).with_name('log4j2.json')).resolve().as_uri()}"
     if short:
         # The second compiler does not pay off within two minutes: it takes half the CPU until the first batches.
         yield "-XX:TieredStopAtLevel=1"
+    yield from heap_options(job.driver_memory, os.environ)
 
 
 def _launch(conf: SparkConf, spark_log: Path, keep_open: tuple[int, ...]) -> None:

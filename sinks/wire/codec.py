@@ -25,7 +25,7 @@ from sinks.wire.encoding import (
 from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster
 from sinks.wire.origin import origin_size
-from sinks.wire.shape import check_shape
+from sinks.wire.shape import check_shape, check_utf8
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 
@@ -117,8 +117,7 @@ def decode_rejected(value: bytes) -> RejectedRecord:
 def _decode(decoder: msgspec.json.Decoder[T], value: bytes, contract: Contract) -> T:
     check_shape(value)
     try:
-        if not value.isascii():
-            value.decode()  # msgspec checks only the strings that it keeps
+        check_utf8(value)  # msgspec checks only the strings that it keeps
         return decoder.decode(value)
     except (ValueError, RecursionError) as error:
         # `from None`: the decoder's own error holds the whole record.

@@ -20,7 +20,7 @@ import msgspec
 from sinks.wire.contracts.commands import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.names import quoted
-from sinks.wire.shape import too_deep
+from sinks.wire.shape import check_utf8, too_deep
 from strategies.errors import WireError
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
@@ -56,6 +56,9 @@ _SHOWN_STEPS = 8
 #: The decoder's message may quote the record; it is cut to this number of characters.
 _LONGEST_QUOTE = 200
 
+#: Fields by name; their values are checked and not built.
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 #: A type of the contract, or one type per kind of record.
 Contract = type[Any] | Mapping[str, type[Any]]
 _Steps = Sequence[str | int]
@@ -71,23 +74,38 @@ class _NoNumber:
 def complaint(value: bytes, contract: Contract, decoder_message: str) -> WireError:
     """The error for a record that the decoder refused. `decoder_message`: the decoder's own message."""
     try:
-        tree = _read(value)
-        if _SUSPICIOUS.search(value):
-            _check_characters(tree)
+        tree = _known_fields(value, contract)
+        if tree is None:
+            tree = _read(value)
+            if _SUSPICIOUS.search(value):
+                _check_characters(tree)
         _check_version(tree)
         if isinstance(contract, Mapping):
             _check_kind(tree, contract)
         _check_fields(tree, contract[tree["kind"]] if isinstance(contract, Mapping) else contract)
+        return _unexplained(_read(value), decoder_message)
     except WireError as error:
         return error
     except RecursionError:
         return too_deep()
-    return _unexplained(tree, decoder_message)
+
+
+def _known_fields(value: bytes, contract: Contract) -> dict[str, Any] | None:
+    """The record without fields that no contract names, which may be nearly all of it; None where the whole record has to be read."""
+    if _SUSPICIOUS.search(value):
+        return None
+    types = contract.values() if isinstance(contract, Mapping) else (contract,)
+    known = {"v", "kind"}.union(*(one.__struct_fields__ for one in types))
+    try:
+        check_utf8(value)
+        return {name: _parse(bytes(raw)) for name, raw in _FIELDS.decode(value).items() if name in known}
+    except (ValueError, RecursionError):
+        return None
 
 
 def _read(value: bytes) -> dict[str, Any]:
     try:
-        tree = json.loads(value.decode(), parse_constant=_NoNumber, parse_int=_integer)
+        tree = _parse(value)
     except UnicodeDecodeError as error:
         raise WireError("not-utf8", f"Byte {error.start} of the record is not UTF-8; write records in UTF-8.") from None
     except json.JSONDecodeError as error:
@@ -97,6 +115,10 @@ def _read(value: bytes) -> dict[str, Any]:
             "not-object", f"The record is {_TYPES.get(type(tree), 'no number')}, not an object; write one JSON object per line."
         )
     return tree
+
+
+def _parse(value: bytes) -> Any:
+    return json.loads(value.decode(), parse_constant=_NoNumber, parse_int=_integer)
 
 
 def _hint(error: json.JSONDecodeError) -> str:

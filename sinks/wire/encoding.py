@@ -13,13 +13,11 @@ from sinks.wire.contracts.outcomes import OutcomeRecord
 from sinks.wire.contracts.rejected import RejectedRecord
 from sinks.wire.contracts.rounds import RoundRecord, SkipRecord, SpreadRecord
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
-from sinks.wire.origin import Origin
+from sinks.wire.origin import LARGEST_ORIGINAL, Origin
 from strategies.errors import ContractError, WireError
 from strategies.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip, Spread
 
 _ENCODER = msgspec.json.Encoder()
-#: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka (1 MB) and Pulsar (5 MiB).
-LARGEST_ORIGINAL = 512 * 2**10
 
 
 def encode_command(command: Command) -> bytes:

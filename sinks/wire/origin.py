@@ -14,6 +14,8 @@ from strategies.errors import ContractError
 _HEADER = struct.Struct(">BBHqqq")
 _VERSION = 1
 _COMPRESSED = 1
+#: Bytes of a rejected record's original. As base64 it fits into the default record limits of Kafka (1 MB) and Pulsar (5 MiB).
+LARGEST_ORIGINAL = 512 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,15 @@ class Origin:
 
 
 def pack_origin(position: Position, value: bytes, size: int | None = None, *, compress: bool = True) -> bytes:
-    """`size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger; `unpack_origin` reads both."""
+    """Keeps at most LARGEST_ORIGINAL bytes of `value`, so that a record of 8 MB is not copied.
+
+    `size`: bytes of the whole record, if `value` is cut. `compress=False` is faster and larger; `unpack_origin` reads both.
+    """
     topic = position.topic.encode()
     flags = _COMPRESSED if compress else 0
     header = _HEADER.pack(_VERSION, flags, len(topic), position.partition, position.offset, len(value) if size is None else size)
-    return header + topic + (zstandard.ZstdCompressor(level=1).compress(value) if compress else value)
+    kept = value[:LARGEST_ORIGINAL]
+    return header + topic + (zstandard.ZstdCompressor(level=1).compress(kept) if compress else kept)
 
 
 def origin_size(origin: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,6 +39,16 @@ def check_shape(value: bytes) -> None:
             f"The record has {found} arrays and objects, more than the {most} allowed for its size; write it as docs/schemas describes it."
         )
         raise WireError("too-crowded", text)
+
+
+def check_utf8(value: bytes) -> None:
+    """Raises UnicodeDecodeError for bytes that are not UTF-8. Decodes pieces: a wide character makes Python take 4 bytes for each other."""
+    if value.isascii():
+        return
+    decoder = getincrementaldecoder("utf-8")()
+    for start in range(0, len(value), _PIECE):
+        decoder.decode(value[start : start + _PIECE])
+    decoder.decode(b"", final=True)
 
 
 def too_deep() -> WireError:

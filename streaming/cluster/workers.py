@@ -19,6 +19,7 @@ from streaming.checkpoint.guard import CODE, GUARD, SPARK_LOG
 from streaming.cluster.shipping import SHIPPED, archive_here, check_environment, python_name, write_zip
 from streaming.cluster.worker_check import WorkerReport, report_missing
 from streaming.failures import JobError, explain
+from streaming.memory import allocator_environment
 from streaming.settings import JobSettings
 
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -63,7 +64,7 @@ def worker_environment(job: JobSettings, outer: Mapping[str, str] = os.environ) 
     ours = [str(_PROJECT), *(path for path in (outer.get("PYTHONPATH"),) if path)]
     if is_local(job.master):
         here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        return {"PYTHONPATH": os.pathsep.join(ours), **here}
+        return {"PYTHONPATH": os.pathsep.join(ours), **here, **allocator_environment(outer)}
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     named = outer.get("PYSPARK_PYTHON") or (python_name() if job.environment else sys.executable)
     return {

@@ -11,9 +11,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.uri import TopicUri
+from sinks.wire.fitting import LARGEST_ROUND
 from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.output_counts import KINDS
 from streaming.sources.kafka import client_options
+
+#: Four times the largest round that the job writes. Kafka's default of 32 MiB fills where a micro-batch rejects many large records.
+_BUFFER_BYTES = 4 * LARGEST_ROUND
 
 
 class KafkaOutput:
@@ -29,6 +33,7 @@ class KafkaOutput:
             "kafka.enable.idempotence": "true",
             "kafka.compression.type": "zstd",
             "kafka.max.request.size": str(LARGEST_REQUEST_BYTES),
+            "kafka.buffer.memory": str(_BUFFER_BYTES),
             # After this timeout the job retries, and checks first whether the topic still exists.
             "kafka.max.block.ms": str(access.settings.timeout_ms),
             "kafka.delivery.timeout.ms": str(access.settings.timeout_ms + 1_000),

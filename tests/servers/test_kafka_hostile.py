@@ -1,4 +1,8 @@
-"""Records made to cost, on Kafka: the job and the executor go on, reject each, and need hardly more memory than without them."""
+"""Records made to cost, on Kafka: the job and the executor go on, reject each, and need hardly more memory than without them.
+
+Memory is the largest sum over all processes at one moment, looked at every 50 ms, and not the sum of each process's own peak: Java and
+the worker have theirs at different times.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sinks.wire.codec import (
     encode_rejected,
     encode_round,
 )
-from sinks.wire.origin import Origin, origin_size, pack_origin, unpack_origin
+from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin, unpack_origin
 from sinks.wire.outputs import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
 from strategies.errors import ContractError, WireError
@@ -164,6 +164,14 @@ def test_an_origin_comes_back(position: Position, value: bytes, compress: bool) 
 def test_how_an_origin_was_packed_does_not_show_in_the_rejected_row(position: Position, value: bytes) -> None:
     error = WireError("code", "text")
     assert rejected_row(error, pack_origin(position, value), "") == rejected_row(error, pack_origin(position, value, compress=False), "")
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_an_origin_keeps_as_much_as_a_rejected_row_shows(compress: bool) -> None:
+    value = b"x" * (LARGEST_ORIGINAL + 1)
+    origin = unpack_origin(pack_origin(Position("t", 0, 0), value, compress=compress))
+    assert origin == Origin(Position("t", 0, 0), value[:LARGEST_ORIGINAL], len(value))
+    assert origin.truncated
 
 
 def test_an_origin_of_a_cut_record_knows_its_true_size() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from sinks.wire.codec import decode
+from sinks.wire.complaints import complaint
+from sinks.wire.contracts.telemetry import KINDS
 from sinks.wire.shape import check_shape
 from strategies.errors import WireError
 from strategies.model import Policies
@@ -71,6 +73,19 @@ def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
         with pytest.raises(WireError, match="arrays and objects"):
             check_shape(record)
         assert tracemalloc.get_traced_memory()[1] <= 3 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("fault", ["no-kind", "unknown-kind", "later-version", "no-broker", "wrong-figure"])
+@pytest.mark.parametrize("kind", ["small-objects", "short-strings", "distinct-keys", "wide-character"])
+def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(kind: str, fault: str) -> None:
+    record = hostile(kind, fault, 2**20)
+    tracemalloc.start()
+    try:
+        decoder_message = "Expected `float`, got `str` - at `$.report.cpu.usage`"
+        assert complaint(record, KINDS, decoder_message).code != "not-json"
+        assert tracemalloc.get_traced_memory()[1] <= 1.5 * len(record)
     finally:
         tracemalloc.stop()
 
