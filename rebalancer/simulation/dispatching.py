@@ -13,16 +13,15 @@ from math import ceil, fsum, inf
 import numpy as np
 
 from rebalancer.simulation.demand import Demand, Part
-from rebalancer.simulation.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
+from rebalancer.simulation.dispatch_limits.levels import Limits, allowed, started
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
-from rebalancer.simulation.dispatch_limits.reading import RETRY_MS
 from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from rebalancer.simulation.fleet import Fleet, rate_of
 from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds tokens only after more than its period.
-READ_INTERVAL_NS = (RETRY_MS + 1) * 1_000_000
+READ_INTERVAL_NS = 1001 * 1_000_000
 READ_INTERVAL_S = READ_INTERVAL_NS / SECOND_NS
 
 
@@ -117,7 +116,7 @@ class Dispatching:
 
     def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
         self._period_s = period_s
-        self._settings, self._fleet, self._demand = DispatchSettings(limiter=scenario.dispatch_limiter), fleet, demand
+        self._limiter, self._fleet, self._demand = scenario.dispatch_limiter, fleet, demand
         of_namespace = {namespace.name: namespace.dispatch for namespace in scenario.namespaces}
         self._rules = [
             _rule(traffic.dispatch, of_namespace[scenario.namespace_of(traffic)], traffic.fan_out, fleet.dispatch)
@@ -227,7 +226,7 @@ class Dispatching:
 
     def _gate(self, scope: Scope, broker: int, now_ns: int, flow: int | None = None) -> Gate:
         policies = {} if flow is None else self._rules[flow].policies
-        return Gate(started((scope,), policies, self._fleet.dispatch[broker], self._settings, now_ns=now_ns, mode="parity"))
+        return Gate(started((scope,), policies, self._fleet.dispatch[broker], self._limiter, now_ns=now_ns, mode="parity"))
 
     def _topic_group(self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]) -> _TopicGroup:
         flow = self._demand.flows[number]

@@ -1,56 +1,19 @@
-"""Limits of several scopes combined: broker, then topic, then subscription; replicators have their own.
+"""Limits of several scopes combined: broker, then topic, then subscription.
 
-Source of the rule: `AbstractPersistentDispatcherMultipleConsumers`, `AbstractDispatcherSingleActiveConsumer` and
-`PersistentReplicator` of Pulsar 4.2.4. All limits of a path apply (logical AND); each is charged with what was sent.
+Source of the rule: `AbstractPersistentDispatcherMultipleConsumers` and `AbstractDispatcherSingleActiveConsumer` of Pulsar
+4.2.4. All limits of a path apply (logical AND); each is charged with what was sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
 
 from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, PublishRate, RatePolicies, Scope, effective
-from strategies.settings import Mode, Setting
-
-#: Which limits a dispatcher passes, in this order. A replicator passes only its own.
-DISPATCH: tuple[Scope, ...] = ("broker", "topic", "subscription")
-REPLICATION: tuple[Scope, ...] = ("replicator",)
+from strategies.settings import Mode
 
 AnyLimiter = BucketLimiter | ClassicLimiter
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchSettings:
-    """Settings of a broker's dispatching and throttling, with Pulsar's defaults."""
-
-    limiter: Annotated[
-        Literal["token_bucket", "classic"], Setting("Implementation of the dispatch limiter", pulsar="dispatchRateLimiterFactoryClassName")
-    ] = "token_bucket"
-    throttle_active_cursors: Annotated[
-        bool, Setting("Whether subscriptions without backlog are limited too", pulsar="dispatchThrottlingOnNonBacklogConsumerEnabled")
-    ] = True
-    count_batches: Annotated[
-        bool, Setting("Whether a batch is charged as one message", pulsar="dispatchThrottlingOnBatchMessageEnabled")
-    ] = False
-    charge_filtered: Annotated[
-        bool, Setting("Whether entries that filters drop are charged", pulsar="dispatchThrottlingForFilteredEntriesEnabled")
-    ] = False
-    precise_flow_control: Annotated[
-        bool, Setting("Whether permits of a consumer are divided by its messages per entry", pulsar="preciseDispatcherFlowControl")
-    ] = False
-    max_read_entries: Annotated[int, Setting("Maximum entries per read", "entries", "dispatcherMaxReadBatchSize", ge=1, le=1_000_000)] = 100
-    min_read_entries: Annotated[
-        int, Setting("Entries of the first read after a failed one", "entries", "dispatcherMinReadBatchSize", ge=1, le=1_000_000)
-    ] = 1
-    max_read_bytes: Annotated[int, Setting("Maximum bytes per read", "bytes", "dispatcherMaxReadSizeBytes", ge=1, le=2**31 - 1)] = (
-        5 * 1024 * 1024
-    )
-    backlog_threshold: Annotated[
-        int,
-        Setting("Backlog up to which a cursor counts as active", "entries", "managedLedgerCursorBackloggedThreshold", ge=0, le=2**63 - 1),
-    ] = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +39,23 @@ class Allowance:
     bytes: int
     by: tuple[Scope, ...] = ()
 
-    @property
-    def is_blocked(self) -> bool:
-        """Whether the limits allow no read."""
-        return self.entries == 0 or self.bytes == 0
-
 
 def started(
     scopes: tuple[Scope, ...],
     policies: Mapping[Scope, RatePolicies],
     broker: BrokerRates,
-    settings: DispatchSettings,
+    limiter: str,
     *,
     now_ns: int,
     published: PublishRate = PublishRate(),
     mode: Mode = "fixed",
 ) -> Limits:
-    """New limiters for these scopes, each with its effective rate. Raises SettingsError for rates that the limiter refuses."""
+    """New limiters for these scopes, each with its effective rate.
+
+    `limiter`: a key of LIMITERS. Raises SettingsError for rates that the limiter refuses.
+    """
     rates = {scope: effective(scope, policies.get(scope, RatePolicies()), broker) for scope in scopes}
-    start = LIMITERS[settings.limiter]
+    start = LIMITERS[limiter]
     return Limits({scope: start(rate, now_ns, published, mode) for scope, rate in rates.items() if rate.is_set})
 
 
