@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan
 
@@ -9,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rebalancer.simulation.metrics import bounds, churn
-from rebalancer.simulation.metrics.overload import overload_minutes, overload_ratio
 from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
-from rebalancer.simulation.metrics.prediction import prediction_error
-from rebalancer.simulation.timeline import Timeline
+from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
 
 #: A run is balanced after this number of consecutive rounds within the target.
 STEADY_ROUNDS = 5
 DAY_MS = 86_400_000.0
+#: For one statistics period after a move, figures mix the time before and after it.
+SEEN_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,10 +144,10 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
         over_unloading=over_unloading(timeline, moves),
         over_placement=over_placement(timeline, [move for move in timeline.moves if move.round >= onset]),
-        overload_minutes=overload_minutes(timeline, onset, by.limit),
-        overload_ratio=overload_ratio(timeline, onset, by.limit),
+        overload_minutes=_overload_minutes(timeline, onset, by.limit),
+        overload_ratio=_overload_ratio(timeline, onset, by.limit),
         client_cost=float(sum(move.topics * move.blip_ms / 1000 for move in timeline.moves if move.happened and move.round >= onset)),
-        prediction_error=prediction_error(timeline, moves),
+        prediction_error=_prediction_error(timeline, moves),
         share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves) if moves else 1.0,
     )
 
@@ -209,3 +210,40 @@ def _ratio(figures: Floats) -> float:
 def _peak_over_mean(usage: Floats) -> float:
     known = usage[np.isfinite(usage)]
     return float(known.max() / known.mean()) if len(known) and known.mean() > 0 else nan
+
+
+def _overload_minutes(timeline: Timeline, onset: int, limit: float) -> float:
+    """Σ over brokers of (load − limit)⁺ × time, in full brokers × minutes."""
+    above = np.maximum(np.nan_to_num(timeline.lasting[onset:]) - limit, 0.0)
+    return float(above.sum()) * timeline.interval_ms / 60_000
+
+
+def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
+    """Overload relative to an oracle that is balanced from the second round on; ∞ if the oracle has no overload."""
+    area, usage = _overload_minutes(timeline, onset, limit), timeline.lasting[onset:]
+    first = float(np.maximum(np.nan_to_num(usage[0]) - limit, 0.0).sum())
+    count = np.isfinite(usage).sum(axis=1)
+    mean = np.nansum(usage, axis=1) / np.maximum(count, 1)
+    even = float((np.maximum(mean[1:] - limit, 0.0) * count[1:]).sum())
+    oracle = (first + even) * timeline.interval_ms / 60_000
+    return area / oracle if oracle > 0 else (1.0 if area == 0 else inf)
+
+
+def _prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
+    """Mean difference in points. Counts a round's last prediction per broker, unless the broker changed again before the measurement."""
+    column = {broker: number for number, broker in enumerate(timeline.brokers)}
+    touched: dict[str, set[int]] = {}
+    forecast: dict[tuple[int, str], float] = {}
+    for move in moves:
+        for broker, usage in ((move.source, move.expected.source_after), (move.destination, move.expected.destination_after)):
+            if broker is not None and broker in column:
+                touched.setdefault(broker, set()).add(move.round)
+                if usage is not None:
+                    forecast[move.round, broker] = usage
+    errors = [
+        abs(usage - float(timeline.usage[round_ + SEEN_AFTER, column[broker]]))
+        for (round_, broker), usage in forecast.items()
+        if round_ + SEEN_AFTER < timeline.rounds and not touched[broker] & {round_ + 1, round_ + 2}
+    ]
+    known = [error for error in errors if isfinite(error)]
+    return 100 * sum(known) / len(known) if known else nan

@@ -30,6 +30,7 @@ from strategies.shedding.transfer.settings import (
     transferable,
 )
 from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies, top_bundles
+from strategies.usage import weighted_usage
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -50,8 +51,10 @@ Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
 
 
 @dataclass(frozen=True)
-class TransferRound:
-    """A round of either mode; the mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`.
+class TransferShedder:
+    """Moves bundles from the fullest to the emptiest broker, or swaps bundles, when usage is too uneven for enough rounds.
+
+    The mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`.
 
     `limits_clock`: the time of a broker's averages is at most the time of its report, which matters if its clock is ahead.
     """
@@ -63,6 +66,10 @@ class TransferRound:
     average: Callable[[float | None, float, float, bool], float]
     judge: Judge
     limits_clock: bool
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """Runs one round: decisions, skips and new memory."""
