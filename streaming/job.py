@@ -41,7 +41,7 @@ from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.sources.files import FileTopicSource, Source
+from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 
@@ -70,7 +70,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Stop:
+class JobStop:
     """A request to stop, by the caller's event or a signal."""
 
     event: threading.Event
@@ -97,7 +97,7 @@ def run_job(
     check_job(job, engine)
     _check_topics_exist(job)
     folder = checkpoint_folder(job)
-    request = Stop(stop or threading.Event())
+    request = JobStop(stop or threading.Event())
     with ExitStack() as stack:
         held = stack.enter_context(guarded(folder, guard_of(job, engine), lambda: _next_epoch(job)))
         run = Run(job, replace(engine, round=replace(engine.round, epoch=held.epoch)), folder, drain)
@@ -188,7 +188,7 @@ def _own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         del environment["REBALANCER_WORKERS"]
 
 
-def _run(spark: SparkSession, run: Run, report: OnProgress, stop: Stop, log: Callable[[str], None]) -> JobResult:
+def _run(spark: SparkSession, run: Run, report: OnProgress, stop: JobStop, log: Callable[[str], None]) -> JobResult:
     output = open_output(run.job, stop.event, lambda error: explain(error, run.folder / SPARK_LOG))
     if not is_local(run.job.master):
         check_workers(spark, run.job, run.folder, stop.event)
@@ -242,7 +242,7 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         place = PulsarTopic(str(topic), job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = FileSource(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 
@@ -313,7 +313,7 @@ def _shared_session(session: SparkSession, job: JobSettings) -> Iterator[SparkSe
 
 
 @contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
+def _signals(stop: JobStop) -> Iterator[None]:
     """SIGTERM and SIGINT request a graceful stop. A second signal of the same kind has its default effect, which ends the process."""
     if threading.current_thread() is not threading.main_thread():
         yield

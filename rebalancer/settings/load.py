@@ -27,7 +27,7 @@ from streaming.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """One setting with its effective value and source (`source`: file, variable or flag; empty for defaults)."""
 
     leaf: Leaf
@@ -40,7 +40,7 @@ class Entry:
 class Settings:
     """All settings: as entries, and as the objects of the other packages. `clusters`: the named ones, or [pulsar] if there are none."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SettingEntry, ...]
     engine: EngineSettings
     job: JobSettings
     pulsar: PulsarSettings
@@ -97,7 +97,7 @@ def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment],
     return made
 
 
-def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[Entry, ...], list[str]]:
+def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[SettingEntry, ...], list[str]]:
     newest = {assignment.path: assignment for assignment in given}
     known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
     try:
@@ -107,13 +107,13 @@ def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple
     return tuple(_entry(leaf, model, known.get(leaf.path)) for leaf in leaves), []
 
 
-def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> Entry:
+def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> SettingEntry:
     if given is None:
-        return Entry(leaf, leaf.default, "default", "")
+        return SettingEntry(leaf, leaf.default, "default", "")
     value = model
     for key in leaf.path.split("."):
         value = getattr(value, key)
-    return Entry(leaf, value, given.kind, given.source)
+    return SettingEntry(leaf, value, given.kind, given.source)
 
 
 def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
     return root
 
 
-def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
+def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[str]:
     """Checks beyond single values: rules between the settings of a strategy, topic URIs, and lists."""
     found: list[str] = []
     try:
@@ -144,7 +144,7 @@ def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
     return found
 
 
-def _topic_complaints(entry: Entry) -> list[str]:
+def _topic_complaints(entry: SettingEntry) -> list[str]:
     try:
         parse_topic(entry.value)
     except SettingsError as error:
@@ -152,7 +152,7 @@ def _topic_complaints(entry: Entry) -> list[str]:
     return []
 
 
-def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
+def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
     strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
     placed_by = strategy.placement if placement == "auto" else placement
@@ -173,17 +173,17 @@ def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
     )
 
 
-def _job(entries: Sequence[Entry]) -> JobSettings:
+def _job(entries: Sequence[SettingEntry]) -> JobSettings:
     tables = {name: _build(name, entries) for name in nested(JobSettings)}
     made: JobSettings = _build("job", entries, **tables)
     return made
 
 
-def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
+def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     return _built(sections()[section], section, entries, **more)
 
 
-def _built(cls: type, section: str, entries: Sequence[Entry], **more: Any) -> Any:
+def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     """The object of a table; skips keys that select a class."""
     known = {field.name for field in dataclasses.fields(cls)}
     values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}

@@ -28,7 +28,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import Answer, EngineDecider, PolledCluster, outcome_reports
+from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, outcome_reports
 from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
@@ -169,7 +169,7 @@ def _settings(scenario: Scenario) -> EngineSettings:
     return load(flags=[*(f"{path}={value}" for path, value in named.items()), *scenario.flags]).engine
 
 
-def _print(answer: Answer) -> Iterator[str]:
+def _print(answer: RoundAnswer) -> Iterator[str]:
     yield describe_round(answer.round)
     yield "  usage " + " · ".join(f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items())
     for broker, reason in answer.round.stale.items():

@@ -47,7 +47,7 @@ class Yardstick:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RunFigures:
     """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
@@ -101,7 +101,7 @@ class Figures:
         return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
 
 
-def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> Figures:
+def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> RunFigures:
     """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
@@ -111,7 +111,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
     attainable = nan if truth is None else _attainable(timeline, truth)
     moved, least = churn.traffic_moved(moves), _least(timeline, onset, float(lasting[-1]) / 100, truth)
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
-    return Figures(
+    return RunFigures(
         rounds_to_detect=_first(spread[onset:] > 100 * by.target),
         rounds_to_first_command=float(rounds[0] - onset) if rounds else inf,
         rounds_to_balance=balanced,
