@@ -14,7 +14,7 @@ from rebalancer.conformance.conf import settings_of
 from rebalancer.conformance.vectors import Case
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
-from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles
 
 _EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
 
@@ -57,5 +57,5 @@ def _report(round_: _TopRound, policies: PoliciesView, settings: TopSettings) ->
     stats = BundleStats(tuple(round_.bundle_stats), traffic, topics, clients - topics)
     if round_.topk is not None:
         settings = replace(settings, most=round_.topk)
-    found = top_bundles(stats, policies, settings, "parity", cache)
+    found = java_top_bundles(stats, policies, settings, cache)
     return {"error": found.java} if isinstance(found, TopFault) else {"top": [stats.names[row] for row in found]}

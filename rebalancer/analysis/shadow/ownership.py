@@ -121,7 +121,7 @@ class OwnershipWatch:
             if before not in (None, broker) and not_new and bundle in cluster.listed.get(str(before), frozenset()):
                 continue
             cluster.owner[bundle] = broker
-            if before not in (None, broker) and not is_system_bundle(bundle, "fixed"):
+            if before not in (None, broker) and not is_system_bundle(bundle):
                 if bundle in cluster.ours:
                     cluster.ours.discard(bundle)
                 else:

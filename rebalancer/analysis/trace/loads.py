@@ -289,4 +289,4 @@ def _names(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
     """The namespace of each bundle; `OWN` for Pulsar's own bundles."""
-    return tuple(OWN if is_system_bundle(name, "fixed") else namespace_of(name) for name in names)
+    return tuple(OWN if is_system_bundle(name) else namespace_of(name) for name in names)

@@ -12,16 +12,18 @@ from math import isfinite, sqrt
 
 from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
+from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import settling, unusable
 from strategies.shedding.transfer.live import TransferShedder
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
+from strategies.shedding.transfer.topk import top_bundles
 from strategies.usage import usages_by_name
 
 
 def transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:
     """The repaired rule. The order of brokers and bundles in the view does not matter."""
-    return TransferShedder(settings, weights, "fixed", _take_part, _average, judge_repaired, limits_clock=True)
+    return TransferShedder(settings, weights, _take_part, _average, judge_repaired, top_bundles, candidates, limits_clock=True)
 
 
 def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
