@@ -10,7 +10,6 @@ from typing import get_args
 import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.simulation.dispatch_limits.levels import started
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
 from strategies.java.pulsar_version import PulsarVersion
 from strategies.model import Figures, Resource
@@ -80,7 +79,7 @@ def test_weights_above_one_count() -> None:
 def test_a_dispatch_limit_of_0_or_less_is_none(part: int) -> None:
     assert BrokerRates() == replace(BrokerRates(), messages=0, bytes=0)
     assert not DispatchRate(part, part).is_set
-    assert not started(("broker",), {}, BrokerRates(messages=part, bytes=part), "token_bucket", now_ns=0).limiters
+    assert not BrokerRates(messages=part, bytes=part).of("broker").is_set
 
 
 def test_the_rate_period_is_no_key_of_a_broker() -> None:
