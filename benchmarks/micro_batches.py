@@ -24,7 +24,7 @@ from streaming.job import run_job
 from streaming.progress import BatchProgress
 from streaming.session import start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.sources.files import FileTopicSource, Source
+from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.records import RECORDS
 from tests.topic_uris import topics_of
 
@@ -84,7 +84,7 @@ def _write(topic: Path, fleet: Fleet, passes: int) -> None:
 def _pass_through(spark: SparkSession, job: JobSettings, checkpoint: Path, stage: Stage | None) -> list[Batch]:
     ours = session_of(job, spark)
     ours.dataSource.register(FileTopicSource)
-    source = Source(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = FileSource(job.topics.telemetry, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     records = ours.readStream.format(FileTopicSource.name()).options(**source.options()).load()
     rows = records if stage is None else records.mapInArrow(stage, RECORDS)
     return drained(rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.simulation.chaos import Chaos, chaos
+from scripts.chaos_rounds import Chaos, chaos
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS

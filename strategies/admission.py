@@ -150,7 +150,7 @@ def _not_ours(command: Command, rules: AdmissionRules) -> Objection | None:
         return Objection("refused", "action-not-allowed", f"{command.action} is not one of executor.actions")
     if command.action == "transfer" and command.destination is None:
         return Objection("refused", "no-destination", "a transfer needs a destination")
-    if is_system_bundle(command.bundle, "fixed"):
+    if is_system_bundle(command.bundle):
         return Objection("refused", "system-bundle", "the bundle belongs to Pulsar itself; a broker that loses it turns unhealthy")
     namespace = namespace_of(command.bundle)
     if any(part in (".", "..") for part in namespace.split("/")) or namespace.count("/") != 1:

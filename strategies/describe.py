@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from strategies.model import Command, Event, Expected, Rejection, Round, Skip
+from strategies.model import Command, Expected, Round, Skip
 
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES = 4
-
-
-def describe(event: Event | Skip) -> str:
-    """One line without a line end, figures rounded for people."""
-    match event:
-        case Command():
-            return describe_command(event)
-        case Round():
-            return describe_round(event)
-        case Skip():
-            return describe_skip(event)
-        case Rejection():
-            return f"rejected {event.code}: {event.text}"
 
 
 def describe_command(command: Command) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -25,13 +25,16 @@ from strategies.model import LARGEST_TIME, ClusterView, Command, Decision, Memor
 from strategies.packing import figures_to_list
 from strategies.placement.destinations import Destinations
 from strategies.round_input import RoundInput, RoundResult, Rules
-from strategies.round_size import bounded
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
 from strategies.splitting.when import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
+#: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others are counted.
+_NAMED, _NAMED_PER_BROKER = 1_000, 20
+#: Maximum characters of a sentence; names of brokers and bundles have at most 512.
+_LONGEST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +190,27 @@ def _digest(given: RoundInput) -> str:
     # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the decisions.
     figures = np.array([figures_to_list(state.figures) for state in given.brokers], dtype="<f8")
     return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()
+
+
+def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:
+    """The skips in their order, with at most as many names of bundles as a round of this number of brokers may hold.
+
+    The evidence of a shortened skip has the number of removed names (`unnamed`); a last skip counts those without any name left, by code.
+    """
+    left = _NAMED + _NAMED_PER_BROKER * brokers
+    kept, counted = list[Skip](), Counter[str]()
+    for skip in skips:
+        short = skip if len(skip.text) <= _LONGEST_TEXT else replace(skip, text=f"{skip.text[:_LONGEST_TEXT]}…")
+        if skip.subject != "bundle":
+            kept.append(short)
+            continue
+        unnamed = len(skip.names) - left
+        if left == 0:
+            counted[skip.code] += len(skip.names)
+        else:
+            kept.append(short if unnamed <= 0 else replace(short, names=skip.names[:left], evidence={**skip.evidence, "unnamed": unnamed}))
+        left = max(0, -unnamed)
+    if counted:
+        text = f"{counted.total():,} more bundles are left alone, too many to name them here; the evidence counts them by reason"
+        kept.append(Skip("cluster", (cluster,), "more-left-alone", text, None, dict(sorted(counted.items()))))
+    return tuple(kept)

@@ -57,7 +57,7 @@ class Decoded(NamedTuple):
 ReadRows = Callable[[Iterable[Any]], Iterator[Decoded]]
 
 
-class Entry(NamedTuple):
+class DecodedEntry(NamedTuple):
     """A `Decoded` on its way to another task: `data` is a packed record, or, when `rejected`, a finished value."""
 
     partition: int
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
     data: bytes
 
 
-_ENTRIES = msgspec.msgpack.Decoder(list[Entry])
+_ENTRIES = msgspec.msgpack.Decoder(list[DecodedEntry])
 
 
 def decoding(limits: WireLimits, source: SourceSettings = SourceSettings(), *, side_by_side: bool = False) -> ReadRows:
@@ -125,9 +125,9 @@ def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
     return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
 
 
-def pack_entries(entries: Iterable[Entry]) -> Iterator[bytes]:
+def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
     """Values of the column `packed`, each complete as soon as it is large enough."""
-    some: list[Entry] = []
+    some: list[DecodedEntry] = []
     size = 0
     for entry in entries:
         some.append(entry)
@@ -149,17 +149,17 @@ def _in_order(some: list[Decoded]) -> list[Decoded]:
     return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset
 
 
-def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[Entry]]:
+def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[DecodedEntry]]:
     raw = source.format == "raw"
     names = ("topic", "partition", "offset", "value", "size", *(("key", "headers", "ts") if raw else ()))
     columns = (_one_by_one(batch.column(name)) if name in _LARGE else batch.column(name).to_pylist() for name in names)
-    found: defaultdict[str, list[Entry]] = defaultdict(list)
+    found: defaultdict[str, list[DecodedEntry]] = defaultdict(list)
     for topic, partition, offset, value, size, *around in zip(*columns, strict=True):
         readable = _enveloped(value, around[0], around[1], around[2], source) if raw else value
         origin = pack_origin(Position(topic, partition, offset), value or b"", size)
         one = _decode(origin, partition, offset, readable, limits, side_by_side=side_by_side)
         data = one.rejected if one.record is None else pack_record(one.record)
-        found[one.cluster].append(Entry(partition, offset, one.ts, one.record is None, data))
+        found[one.cluster].append(DecodedEntry(partition, offset, one.ts, one.record is None, data))
     return found
 
 

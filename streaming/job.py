@@ -40,7 +40,7 @@ from streaming.processor import OUTPUT, ClusterProcessor
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.session import JAVA_ENDS_S, java_end, query_settings, start_session, stop_session
 from streaming.settings import JobSettings
-from streaming.sources.files import FileTopicSource, Source
+from streaming.sources.files import FileSource, FileTopicSource
 from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import PulsarSource, PulsarTopic
 
@@ -237,7 +237,7 @@ def _telemetry(spark: SparkSession, job: JobSettings) -> DataFrame:
         place = PulsarTopic(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire, job.pulsar)
         spark.dataSource.register(PulsarSource)
         return spark.readStream.format(PulsarSource.name()).options(**place.options()).load()
-    source = Source(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
+    source = FileSource(topic, job.max_records_per_batch, job.max_bytes_per_batch, job.read_tasks, job.wire)
     spark.dataSource.register(FileTopicSource)
     return spark.readStream.format(FileTopicSource.name()).options(**source.options()).load()
 

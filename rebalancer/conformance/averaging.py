@@ -42,7 +42,7 @@ class _Bundle(msgspec.Struct, frozen=True, rename="camel"):
     default: TrafficData = TrafficData()
 
 
-class _Broker(msgspec.Struct, frozen=True, rename="camel"):
+class _SummedBroker(msgspec.Struct, frozen=True, rename="camel"):
     bundles: list[str]
     bundle_data: dict[str, BundleData]
     default: TrafficData
@@ -97,7 +97,7 @@ def bundle_averages(case: Case) -> dict[str, Any]:
 
 def broker_sums(case: Case) -> dict[str, Any]:
     """What the bundles of a broker carry together."""
-    given = case.read(_Broker)
+    given = case.read(_SummedBroker)
     rows = {name: row_of(data) for name, data in given.bundle_data.items()}
     averages = {name: np.array([*row.short, *row.long]) for name, row in rows.items()}
     sums = summed_averages(given.bundles, averages, given.default.columns()).tolist()

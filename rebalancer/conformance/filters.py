@@ -51,24 +51,20 @@ class _Isolation(msgspec.Struct, frozen=True, rename="camel"):
     non_persistent_disabled: list[str] = []
 
 
-class _Arrival(msgspec.Struct, frozen=True):
+class _ArrivingTopics(msgspec.Struct, frozen=True):
     topics: int = 0
 
 
-class _Topics(msgspec.Struct, frozen=True, rename="camel"):
+class _BrokerTopics(msgspec.Struct, frozen=True, rename="camel"):
     num_topics: int = 0
-    preallocated: dict[str, _Arrival] = {}
+    preallocated: dict[str, _ArrivingTopics] = {}
 
 
 class _TopicCount(msgspec.Struct, frozen=True):
     manager: Manager
     candidates: list[str]
-    brokers: dict[str, _Topics] = {}
+    brokers: dict[str, _BrokerTopics] = {}
     conf: Conf = {}
-
-
-class _Queries(msgspec.Struct, frozen=True):
-    queries: list[msgspec.Raw]
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class FilterSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
+        for query, answer in case.answered(msgspec.Raw, "queries"):
             try:
                 yield answer, self.answer(bytes(query))
             except msgspec.ValidationError as error:

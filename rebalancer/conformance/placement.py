@@ -22,7 +22,7 @@ from rebalancer.conformance.data_maps import (
     patched,
     row_of,
 )
-from rebalancer.conformance.shedding import targets
+from rebalancer.conformance.shedding import targets, unloads
 from rebalancer.conformance.vectors import Case, Number
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
 from strategies.bundles.bundle_loads import BundleLoads
@@ -48,21 +48,17 @@ class _Arrival(msgspec.Struct, frozen=True, rename="camel"):
     long_term: AverageData = AverageData()
 
 
-class _Broker(BrokerData, frozen=True, rename="camel"):
+class _PlacementBroker(BrokerData, frozen=True, rename="camel"):
     time_average: _TimeAverage = _TimeAverage()
     preallocated: dict[str, _Arrival] = msgspec.field(default_factory=dict)
     weighted_max_ema: Number | None = msgspec.field(default=None, name="weightedMaxEMA")
 
 
-class _Round(msgspec.Struct, frozen=True, rename="camel"):
+class _PlacementRound(msgspec.Struct, frozen=True, rename="camel"):
     candidates: list[str]
-    brokers: dict[str, _Broker | None] = {}
+    brokers: dict[str, _PlacementBroker | None] = {}
     active_brokers: list[str] | None = None
     patch: bool = False
-
-
-class _Rounds(msgspec.Struct, frozen=True):
-    rounds: list[_Round]
 
 
 class _LookUp(msgspec.Struct, frozen=True):
@@ -77,10 +73,6 @@ class _PlannedRound(RoundData, frozen=True, rename="camel"):
     place: list[_LookUp] = msgspec.field(default_factory=list)
 
 
-class _PlannedRounds(msgspec.Struct, frozen=True):
-    rounds: list[_PlannedRound]
-
-
 @dataclass(frozen=True)
 class PlacementSuite:
     """Replays a case through one placement of the registry, one bundle per round. `state`: compared besides the best brokers."""
@@ -92,8 +84,8 @@ class PlacementSuite:
         """Per look-up: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         entry, conf = PLACERS[self.placement], case.envelope.conf
         placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
-        brokers, memory = dict[str, _Broker](), Memory()
-        for number, (round_, answer) in enumerate(case.answered(case.read(_Rounds).rounds)):
+        brokers, memory = dict[str, _PlacementBroker](), Memory()
+        for number, (round_, answer) in enumerate(case.answered(_PlacementRound)):
             if not round_.patch:
                 brokers = {}
             patched(brokers, round_.brokers, lambda broker: broker)
@@ -149,7 +141,7 @@ class PlannedSuite:
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         maps, plan = DataMaps(), _Plan()
-        for round_, answer in case.answered(case.read(_PlannedRounds).rounds):
+        for round_, answer in case.answered(_PlannedRound):
             maps.advance(round_)
             plan.open_round()
             shed = self._shed(case, round_, maps, plan) if round_.shed else {}
@@ -163,10 +155,7 @@ class PlannedSuite:
         plan.memory = shedding.memory
         for decision in sorted(shedding.decisions, key=_pairing):
             plan.take_over(decision.bundle, maps.bundles[decision.bundle].key, before)
-        unloads: dict[str, list[str]] = {}
-        for decision in shedding.decisions:
-            unloads.setdefault(decision.source, []).append(decision.bundle)
-        return {"unloads": list(unloads.items()), "targets": targets(shedding.decisions)}
+        return {"unloads": unloads(shedding.decisions), "targets": targets(shedding.decisions)}
 
     def _place(self, look_up: _LookUp, was: Mapping[str, Any], maps: DataMaps, plan: _Plan) -> dict[str, Any]:
         row = self._row(look_up, maps, plan)
@@ -207,7 +196,7 @@ def _sampled(row: BundleRow, sample: TrafficData) -> BundleRow:
     return BundleRow(tuple(short[0].tolist()), tuple(long[0].tolist()), int(short_samples[0]), int(long_samples[0]), 0)
 
 
-def _candidate(name: str, broker: _Broker | None, weights: Weights) -> Candidate | None:
+def _candidate(name: str, broker: _PlacementBroker | None, weights: Weights) -> Candidate | None:
     """A broker whose bundles' long-term rates are put into one row, because only their sum is given."""
     if broker is None:
         return None
@@ -221,7 +210,7 @@ def _candidate(name: str, broker: _Broker | None, weights: Weights) -> Candidate
     return Candidate(load, usage, usage, arriving)
 
 
-def _with_averages(memory: Memory, brokers: Mapping[str, _Broker]) -> Memory:
+def _with_averages(memory: Memory, brokers: Mapping[str, _PlacementBroker]) -> Memory:
     """The extensible load manager's store of load data, if the case has one."""
     stored = {name: float(broker.weighted_max_ema) for name, broker in brokers.items() if broker.weighted_max_ema is not None}
     return replace(memory, brokers={name: BrokerMemory(ewma=usage) for name, usage in stored.items()}) if stored else memory

@@ -6,19 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from rebalancer.conformance.active_brokers import only_active
 from rebalancer.conformance.conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
 from rebalancer.conformance.vectors import Case
 from strategies.model import Decision, Memory, Shedding
 from strategies.shedding.registry import SHEDDERS
-
-
-class _Rounds(msgspec.Struct, frozen=True):
-    rounds: list[RoundData]
-
 
 #: Compared besides the unloads of a strategy: the round's answer and the bundles in its data.
 State = Callable[[Shedding, Mapping[str, BundleRow]], dict[str, Any]]
@@ -36,11 +29,11 @@ class SheddingSuite:
         entry, conf = SHEDDERS[self.strategy], case.envelope.conf
         shedder = entry.build(settings_of(entry.settings, conf), weights_of(conf), "parity")
         maps, memory = DataMaps(), Memory()
-        for round_, answer in case.answered(case.read(_Rounds).rounds):
+        for round_, answer in case.answered(RoundData):
             maps.advance(round_)
             shedding = shedder.shed(maps.view(round_), only_active(memory, round_.active_brokers, "ewma"))
             memory = shedding.memory
-            yield answer, {"unloads": _unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
+            yield answer, {"unloads": unloads(shedding.decisions), **self.state(shedding, maps.bundles)}
 
 
 def nothing_else(_: Shedding, __: Mapping[str, BundleRow]) -> dict[str, Any]:
@@ -76,8 +69,9 @@ def targets(decisions: tuple[Decision, ...]) -> dict[str, Any]:
     return chosen
 
 
-def _unloads(decisions: tuple[Decision, ...]) -> list[tuple[str, list[str]]]:
-    unloads: dict[str, list[str]] = {}
+def unloads(decisions: tuple[Decision, ...]) -> list[tuple[str, list[str]]]:
+    """Sources with the bundles that leave them, in the order of the decisions."""
+    leaving: dict[str, list[str]] = {}
     for decision in decisions:
-        unloads.setdefault(decision.source, []).append(decision.bundle)
-    return list(unloads.items())
+        leaving.setdefault(decision.source, []).append(decision.bundle)
+    return list(leaving.items())

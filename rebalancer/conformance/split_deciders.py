@@ -26,18 +26,14 @@ from strategies.splitting.where import Algorithm, Cuts, SplitFault, SplitRequest
 _ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
 
 
-class _Owned(msgspec.Struct, frozen=True, rename="camel"):
+class _OwnedBundles(msgspec.Struct, frozen=True, rename="camel"):
     last_stats: dict[str, StatsData] = {}
 
 
 class _ModularRound(msgspec.Struct, frozen=True, rename="camel"):
-    brokers: dict[str, _Owned] = {}
+    brokers: dict[str, _OwnedBundles] = {}
     bundle_data: dict[str, BundleData] = {}
     bundle_counts: dict[str, int] = {}
-
-
-class _ModularRounds(msgspec.Struct, frozen=True):
-    rounds: list[_ModularRound]
 
 
 class _OwnRound(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,10 +43,6 @@ class _OwnRound(msgspec.Struct, frozen=True, rename="camel"):
     splitting: list[str] = []
     topics: list[str] = []
     topic_stats: dict[str, TrafficData] = {}
-
-
-class _OwnRounds(msgspec.Struct, frozen=True):
-    rounds: list[_OwnRound]
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -68,7 +60,7 @@ class ModularSplitSuite:
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         settings = _settings(case)
-        for round_, answer in case.answered(case.read(_ModularRounds).rounds):
+        for round_, answer in case.answered(_ModularRound):
             brokers = [BrokerLoad(name, Figures(), partial(_table, round_, owned)) for name, owned in round_.brokers.items()]
             found = modular_splits(brokers, partial(_count, round_.bundle_counts), settings, "parity").decisions
             yield {"splits": sorted(answer["splits"])}, {"splits": sorted([decision.bundle, decision.source] for decision in found)}
@@ -81,7 +73,7 @@ class OwnSplitSuite:
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         settings, hits = _settings(case), dict[str, int]()
-        for round_, answer in case.answered(case.read(_OwnRounds).rounds):
+        for round_, answer in case.answered(_OwnRound):
             context = BrokerContext(
                 "",
                 partial(_count, round_.bundle_counts),
@@ -140,7 +132,7 @@ def _stats(stats: Mapping[str, StatsData]) -> BundleStats:
     )
 
 
-def _table(round_: _ModularRound, owned: _Owned) -> BundleLoads:
+def _table(round_: _ModularRound, owned: _OwnedBundles) -> BundleLoads:
     """A broker's bundles; one without averages has zeros."""
     stats = _stats(owned.last_stats)
     unknown = BundleData()

@@ -29,10 +29,6 @@ class _Query(msgspec.Struct, frozen=True, rename="camel"):
     default_algorithm: str | None = None
 
 
-class _Queries(msgspec.Struct, frozen=True):
-    queries: list[_Query]
-
-
 class _Topic(msgspec.Struct, frozen=True):
     topic: str
     boundaries: list[str]
@@ -60,7 +56,7 @@ class AlgorithmSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per query: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        for query, answer in case.answered(case.read(_Queries).queries, "queries"):
+        for query, answer in case.answered(_Query, "queries"):
             yield answer, _answer(query, case.where)
 
 

@@ -56,7 +56,7 @@ class _Expected(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class _Answered(msgspec.Struct, frozen=True):
+class _Operations(msgspec.Struct, frozen=True):
     expect: _Expected
 
 
@@ -151,7 +151,7 @@ class LimiterSuite:
 
     def replay(self, case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Per operation: what Java answered, what we answer. Raises SettingsError for a case of another form."""
-        start, expected = case.read(_Limiter), case.read(_Answered).expect
+        start, expected = case.read(_Limiter), case.read(_Operations).expect
         rate = settings_of(BrokerRates, case.envelope.conf).of("broker") if start.rate is None else start.rate.rate()
         published = PublishRate(start.publish.msg, start.publish.byte)
         try:
@@ -165,7 +165,7 @@ class LimiterSuite:
 def _compared(
     case: Case, player: _BucketPlayer | _LimiterPlayer, operations: Sequence[Sequence[Any]]
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    expected = case.read(_Answered).expect
+    expected = case.read(_Operations).expect
     if expected.error is None and len(operations) != len(expected.results):
         raise SettingsError([f"{case.where}: {len(operations)} operations but {len(expected.results)} answers"])
     for (name, *arguments), answer in zip(operations, expected.results, strict=False):

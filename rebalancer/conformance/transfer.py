@@ -39,17 +39,13 @@ class _Top(msgspec.Struct, frozen=True, rename="camel"):
         return OfferedBundle(self.bundle, float(self.msg_throughput_in) + float(self.msg_throughput_out))
 
 
-class _Round(msgspec.Struct, frozen=True, rename="camel"):
+class _StoresRound(msgspec.Struct, frozen=True, rename="camel"):
     brokers: dict[str, _Entry | None] = {}
     top_bundles: dict[str, list[_Top] | None] = {}
     available: list[str] | None = None
     recently_unloaded_bundles: dict[str, Number] = {}
     recently_unloaded_brokers: dict[str, int] = {}
     patch: bool = False
-
-
-class _Rounds(msgspec.Struct, frozen=True):
-    rounds: list[_Round]
 
 
 @dataclass
@@ -59,7 +55,7 @@ class _Kept:
     brokers: dict[str, BrokerEntry] = field(default_factory=dict)
     top: dict[str, list[OfferedBundle]] = field(default_factory=dict)
 
-    def advance(self, round_: _Round) -> Stores:
+    def advance(self, round_: _StoresRound) -> Stores:
         if not round_.patch:
             self.brokers, self.top = {}, {}
         patched(self.brokers, round_.brokers, lambda entry: entry.read())
@@ -77,7 +73,7 @@ class TransferSuite:
         """Per round: what Java answered, what we answer. Raises SettingsError for a case of another form."""
         settings, kept = _settings(case.envelope.conf), _Kept()
         hits, published = 0, (0.0, 0.0)
-        for round_, answer in case.answered(case.read(_Rounds).rounds):
+        for round_, answer in case.answered(_StoresRound):
             stores = kept.advance(round_)
             verdict = judge_as_java(stores, settings, hits)
             hits, published = verdict.hits, verdict.published or published

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar, cast
 
@@ -55,9 +56,9 @@ class Case:
         """The case as a type of the suite. Raises SettingsError for another form."""
         return _decode(self.line, type_, self.where)
 
-    def answered(self, given: Sequence[_T], what: Literal["rounds", "queries"] = "rounds") -> list[tuple[_T, dict[str, Any]]]:
-        """What Java was given, each with its answer. Raises SettingsError unless there is one answer to each."""
-        answers = getattr(self.read(_Answered).expect, what)
+    def answered(self, form: type[_T], what: Literal["rounds", "queries"] = "rounds") -> list[tuple[_T, dict[str, Any]]]:
+        """What Java was given, as `form`, each with its answer. Raises SettingsError unless there is one answer to each."""
+        given, answers = getattr(self.read(_holder(cast(Any, form), what)), what), getattr(self.read(_Answered).expect, what)
         if answers is None:
             raise SettingsError([f"{self.where}: not a case of this form: its answers hold no {what}"])
         if len(given) != len(answers):
@@ -75,6 +76,12 @@ def read_cases(file: Path) -> Iterator[Case]:
             yield Case(where, line, _decode(line, Envelope, where))
     if empty:
         raise SettingsError([f"{file}: contains no case; name a file of decision vectors (.jsonl or .jsonl.gz)"])
+
+
+@cache
+def _holder(form: type, what: str) -> type:
+    """The part of a case that lists its rounds or queries."""
+    return msgspec.defstruct("Given", [(what, list[form])])  # type: ignore[valid-type]
 
 
 def _decode(line: bytes, type_: type[_T], where: str) -> _T:

@@ -28,7 +28,7 @@ from streaming.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """One setting with its effective value and source (`source`: file, variable or flag; empty for defaults)."""
 
     leaf: Leaf
@@ -41,7 +41,7 @@ class Entry:
 class Settings:
     """All settings: as entries, and as the objects of the other packages. `clusters`: the named ones, or [pulsar] if there are none."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SettingEntry, ...]
     engine: EngineSettings
     job: JobSettings
     pulsar: PulsarSettings
@@ -99,7 +99,7 @@ def _cluster(name: str, common: Sequence[Assignment], own: Sequence[Assignment],
     return made
 
 
-def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[Entry, ...], list[str]]:
+def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple[SettingEntry, ...], list[str]]:
     newest = {assignment.path: assignment for assignment in given}
     known = {leaf.path: newest[leaf.path] for leaf in leaves if leaf.path in newest}
     try:
@@ -109,13 +109,13 @@ def _merge(given: Sequence[Assignment], leaves: tuple[Leaf, ...]) -> tuple[tuple
     return tuple(_entry(leaf, model, known.get(leaf.path)) for leaf in leaves), []
 
 
-def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> Entry:
+def _entry(leaf: Leaf, model: Any, given: Assignment | None) -> SettingEntry:
     if given is None:
-        return Entry(leaf, leaf.default, "default", "")
+        return SettingEntry(leaf, leaf.default, "default", "")
     value = model
     for key in leaf.path.split("."):
         value = getattr(value, key)
-    return Entry(leaf, value, given.kind, given.source)
+    return SettingEntry(leaf, value, given.kind, given.source)
 
 
 def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _nested(known: Mapping[str, Assignment]) -> dict[str, Any]:
     return root
 
 
-def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
+def _broken_rules(entries: Sequence[SettingEntry], shedders: Shedders) -> list[str]:
     """Checks beyond single values: rules between the settings of a strategy, and lists."""
     found: list[str] = []
     try:
@@ -143,7 +143,7 @@ def _broken_rules(entries: Sequence[Entry], shedders: Shedders) -> list[str]:
     return found
 
 
-def _topics(entries: Sequence[Entry], found: list[str]) -> Topics:
+def _topics(entries: Sequence[SettingEntry], found: list[str]) -> Topics:
     """The topics, parsed here and nowhere else; complaints about them are added to `found`."""
     topics: dict[str, TopicUri] = {}
     for entry in entries:
@@ -156,7 +156,7 @@ def _topics(entries: Sequence[Entry], found: list[str]) -> Topics:
     return Topics(**topics)
 
 
-def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
+def _engine(entries: Sequence[SettingEntry], shedders: Shedders) -> EngineSettings:
     values = {entry.leaf.path: entry.value for entry in entries}
     strategy, placement = shedders.named(values["shedding.strategy"]), values["placement.strategy"]
     placed_by = strategy.placement if placement == "auto" else placement
@@ -177,17 +177,17 @@ def _engine(entries: Sequence[Entry], shedders: Shedders) -> EngineSettings:
     )
 
 
-def _job(entries: Sequence[Entry], topics: Topics) -> JobSettings:
+def _job(entries: Sequence[SettingEntry], topics: Topics) -> JobSettings:
     tables = {name: _build(name, entries) for name in nested(JobSettings) if name != "topics"}
     made: JobSettings = _build("job", entries, topics=topics, **tables)
     return made
 
 
-def _build(section: str, entries: Sequence[Entry], **more: Any) -> Any:
+def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     return _built(sections()[section], section, entries, **more)
 
 
-def _built(cls: type, section: str, entries: Sequence[Entry], **more: Any) -> Any:
+def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     """The object of a table; skips keys that select a class."""
     known = {field.name for field in dataclasses.fields(cls)}
     values = {entry.leaf.key: entry.value for entry in entries if entry.leaf.section == section and entry.leaf.key in known}

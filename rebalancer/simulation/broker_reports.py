@@ -14,7 +14,7 @@ from strategies.usage import unweighted_usage
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WrittenReport:
     """The last report that a broker wrote, and the figures that its next report is compared with."""
 
     report: LoadReport
@@ -26,7 +26,7 @@ class BrokerReports:
 
     def __init__(self, world: World, cluster: str, trigger: ReportTrigger | None) -> None:
         self._world, self._cluster, self._trigger = world, cluster, trigger
-        self._written: dict[int, _Written] = {}
+        self._written: dict[int, _WrittenReport] = {}
         self._rows: dict[int, tuple[bytes, tuple[str, ...]]] = {}
         self._sample = 0
 
@@ -60,7 +60,7 @@ class BrokerReports:
         before = self._written.get(broker)
         if before is not None and not self._trigger.writes(before.compared, compared, report.ts - before.report.ts):
             return replace(before.report, ts=report.ts)
-        self._written[broker] = _Written(report, compared)
+        self._written[broker] = _WrittenReport(report, compared)
         return report
 
     def _names(self, broker: int, rows: Ints) -> tuple[str, ...]:

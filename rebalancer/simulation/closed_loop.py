@@ -22,7 +22,7 @@ ANSWER_MS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RoundAnswer:
     """The decision on one collection pass: the round and its commands in order of execution."""
 
     round: Round
@@ -41,7 +41,7 @@ class Step:
 class Decider(Protocol):
     """Turns telemetry into decisions: the engine, the plain loop, or the streaming job."""
 
-    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         """Takes all records since the last call, of which the last is a sweep, and returns the round that this sweep closes."""
 
 
@@ -51,16 +51,16 @@ class EngineDecider:
     def __init__(self, settings: EngineSettings, store: InMemoryStore | None = None) -> None:
         self._engine, self._store = Engine(settings), store or InMemoryStore()
 
-    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         return answer_of([event for record in records for event in self._engine.fold(record, self._store)])
 
 
-def answer_of(events: Sequence[Event]) -> Answer:
+def answer_of(events: Sequence[Event]) -> RoundAnswer:
     """The round of these events with its commands. Raises ContractError unless there is exactly one round."""
     rounds = [event for event in events if isinstance(event, Round)]
     if len(rounds) != 1:
         raise ContractError(f"a sweep of the modelled cluster closed {len(rounds)} rounds instead of one; events: {events!r:.500}")
-    return Answer(rounds[0], tuple(event for event in events if isinstance(event, Command)))
+    return RoundAnswer(rounds[0], tuple(event for event in events if isinstance(event, Command)))
 
 
 class PolledCluster:

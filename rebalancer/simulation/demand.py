@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.simulation.fleet import MIB
 from rebalancer.simulation.noise import Stream
-from rebalancer.simulation.scenarios.schema import Scenario, Traffic
+from rebalancer.simulation.scenarios.schema import Scenario, ScenarioTraffic
 from rebalancer.simulation.waves import Summed, mean_between, summed_of, without_transients
 from strategies.bundles.bundle_loads import Floats, Ints
 
@@ -103,7 +103,7 @@ def demand_of(scenario: Scenario, stream: Stream) -> Demand:
     return Demand(flows, topics)
 
 
-def _flow(traffic: Traffic, place: range, topics: Ints, stream: Stream) -> Flow:
+def _flow(traffic: ScenarioTraffic, place: range, topics: Ints, stream: Stream) -> Flow:
     message_bytes = stream.between(traffic.message_bytes)
     rate = stream.between(traffic.mib_in) * MIB / message_bytes
     phases = stream.uniform(2).tolist()
@@ -130,7 +130,7 @@ def _even(place: range, topics: Ints) -> Floats:
     return shares
 
 
-def _by_chance(traffic: Traffic, place: range, topics: Ints, stream: Stream) -> Floats:
+def _by_chance(traffic: ScenarioTraffic, place: range, topics: Ints, stream: Stream) -> Floats:
     """float64[bundles]: random shares that sum to 1, all in the bundles of `place`, because topics are placed by their hash."""
     partitions = stream.whole(traffic.partitions)
     weights = 1.0 + (traffic.skew - 1.0) * stream.uniform(partitions)

@@ -13,16 +13,15 @@ from math import ceil, fsum, inf
 import numpy as np
 
 from rebalancer.simulation.demand import Demand, Part
-from rebalancer.simulation.dispatch_limits.levels import DispatchSettings, Limits, allowed, started
+from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate, RatePolicies, Scope, effective
-from rebalancer.simulation.dispatch_limits.reading import RETRY_MS
 from rebalancer.simulation.dispatch_limits.token_bucket import SECOND_NS
 from rebalancer.simulation.fleet import Fleet, rate_of
 from rebalancer.simulation.scenarios.schema import Scenario, TopicDispatch
 from strategies.bundles.bundle_loads import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds tokens only after more than its period.
-READ_INTERVAL_NS = (RETRY_MS + 1) * 1_000_000
+READ_INTERVAL_NS = 1001 * 1_000_000
 READ_INTERVAL_S = READ_INTERVAL_NS / SECOND_NS
 
 
@@ -41,27 +40,28 @@ class Presence:
 
 
 class Gate:
-    """The limiters of one scope. Tokens are integers, messages in the model are not: charges are rounded up."""
+    """The limiter of one scope. Tokens are integers, messages in the model are not: charges are rounded up."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limiter: BucketLimiter | ClassicLimiter | None) -> None:
+        """`limiter`: None if nothing is limited."""
+        self._limiter = limiter
         self._ahead = [0.0, 0.0]
 
     def part(self, messages: float, data: float, now_ns: int, published: PublishRate = PublishRate()) -> float:
         """The part (0–1) of these messages and bytes that the limits allow now."""
-        if messages <= 0 or not self._limits.limiters:
+        if messages <= 0 or self._limiter is None:
             return 1.0
-        self._limits = self._limits.seen(now_ns, published)
-        left = allowed(self._limits, ceil(messages), ceil(data))
-        return min(1.0, left.entries / messages, left.bytes / data)
+        self._limiter = self._limiter.seen(now_ns, published)
+        left = self._limiter.available
+        return min(1.0, _at_most(ceil(messages), left.messages) / messages, _at_most(ceil(data), left.bytes) / data)
 
     def charge(self, messages: float, data: float, now_ns: int) -> None:
         """Charges what was sent."""
-        if self._limits.limiters:
+        if self._limiter is not None:
             missing = messages - self._ahead[0], data - self._ahead[1]
             whole = [max(0, ceil(one)) for one in missing]
             self._ahead = [charged - one for charged, one in zip(whole, missing, strict=True)]
-            self._limits = self._limits.charged(whole[0], whole[1], now_ns)
+            self._limiter = self._limiter.charged(whole[0], whole[1], now_ns)
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +117,7 @@ class Dispatching:
 
     def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
         self._period_s = period_s
-        self._settings, self._fleet, self._demand = DispatchSettings(limiter=scenario.dispatch_limiter), fleet, demand
+        self._limiter, self._fleet, self._demand = scenario.dispatch_limiter, fleet, demand
         of_namespace = {namespace.name: namespace.dispatch for namespace in scenario.namespaces}
         self._rules = [
             _rule(traffic.dispatch, of_namespace[scenario.namespace_of(traffic)], traffic.fan_out, fleet.dispatch)
@@ -226,8 +226,9 @@ class Dispatching:
         return self._brokers[broker]
 
     def _gate(self, scope: Scope, broker: int, now_ns: int, flow: int | None = None) -> Gate:
-        policies = {} if flow is None else self._rules[flow].policies
-        return Gate(started((scope,), policies, self._fleet.dispatch[broker], self._settings, now_ns=now_ns, mode="parity"))
+        policies = RatePolicies() if flow is None else self._rules[flow].policies[scope]
+        rate = effective(scope, policies, self._fleet.dispatch[broker])
+        return Gate(LIMITERS[self._limiter](rate, now_ns, PublishRate(), "parity") if rate.is_set else None)
 
     def _topic_group(self, number: int, row: int, rate: float, rate_in: float, gates: tuple[Gate, Gate]) -> _TopicGroup:
         flow = self._demand.flows[number]
@@ -238,7 +239,7 @@ class Dispatching:
     def _rest(self, requests: Floats) -> _TopicGroup:
         """One group of all topics that no topic or subscription limit holds back."""
         messages, data = (float(one) for one in self._out(requests).sum(axis=1))
-        return _TopicGroup(messages, data / messages if messages > 0 else 0.0, Gate(Limits({})), Gate(Limits({})))
+        return _TopicGroup(messages, data / messages if messages > 0 else 0.0, Gate(None), Gate(None))
 
 
 def _read_window(broker: Gate, groups: Sequence[_TopicGroup], reads: range) -> None:
@@ -261,6 +262,11 @@ def _rule(stated: TopicDispatch, namespace: TopicDispatch, fan_out: float, broke
     scopes: tuple[Scope, Scope] = ("topic", "subscription")
     sure = [[bound for scope in scopes for bound in _sure(effective(scope, policies[scope], broker))] for broker in brokers]
     return _Rule(policies, max(1, ceil(fan_out)), np.array(sure, dtype=np.float64).T)
+
+
+def _at_most(wanted: int, left: int) -> int:
+    """The part of `wanted` that a limit allows; a negative limit is none."""
+    return wanted if left < 0 else min(wanted, left)
 
 
 def _sure(rate: DispatchRate) -> tuple[float, float]:

@@ -23,7 +23,7 @@ _RULES = AdmissionRules()
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandDone:
     """The outcome of a command, and its effect on clients."""
 
     outcome: Outcome
@@ -32,7 +32,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class BundlePlaced:
     """A bundle that was placed on a new broker without a command. Times in seconds of virtual time."""
 
     bundle: str
@@ -57,7 +57,7 @@ class ExecutorModel:
         self._returns, self._policies = returns, policies
         self._numbers = {name: number for number, name in enumerate(world.fleet.names)}
 
-    def carry_out(self, commands: Sequence[Command], now_s: float) -> list[Done]:
+    def carry_out(self, commands: Sequence[Command], now_s: float) -> list[CommandDone]:
         """Applies commands in sequence."""
         clock, done = now_s + REACTION_S, []
         for number, command in enumerate(commands):
@@ -65,7 +65,7 @@ class ExecutorModel:
             done.append(one)
         return done
 
-    def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[Placed]:
+    def leave(self, brokers: Sequence[str], now_s: float, killed: bool) -> list[BundlePlaced]:
         """Removes brokers at the same time; clients look up their bundles, and the leader places these in sequence."""
         world = self._world
         gone = [self._numbers[name] for name in brokers]
@@ -86,14 +86,14 @@ class ExecutorModel:
         row = self._row(bundle)
         return float("nan") if row < 0 else self._size(row)[0]
 
-    def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> Placed:
+    def _placed(self, row: int, source: str, destination: str | None, now_s: float, wait_s: float) -> BundlePlaced:
         blip = wait_s + self._world.chance.reconnect_s()
         where = NO_BROKER if destination is None else self._numbers[destination]
         traffic, topics = self._size(row)
         self._world.move(row, where, now_s, now_s + blip)
-        return Placed(self._world.names[row], source, destination, now_s, traffic, topics, blip)
+        return BundlePlaced(self._world.names[row], source, destination, now_s, traffic, topics, blip)
 
-    def _one(self, command: Command, clock: float, number: int) -> tuple[Done, float]:
+    def _one(self, command: Command, clock: float, number: int) -> tuple[CommandDone, float]:
         row = self._row(command.bundle)
         owner = self._owner(row)
         objection = self._objection(command, row, owner, clock)
@@ -112,9 +112,9 @@ class ExecutorModel:
         topics = self._size(row)[1]
         self._world.move(row, self._numbers[destination], clock, clock + blip)
         outcome = self._outcome(command, clock + took, owners=(owner, destination), took_s=took)
-        return Done(outcome, topics, blip), clock + took
+        return CommandDone(outcome, topics, blip), clock + took
 
-    def _split(self, command: Command, row: int, clock: float, number: int) -> tuple[Done, float]:
+    def _split(self, command: Command, row: int, clock: float, number: int) -> tuple[CommandDone, float]:
         parsed = parse_bundle(command.bundle)
         took = self._world.chance.took_s(number)
         owner = command.source
@@ -122,7 +122,7 @@ class ExecutorModel:
             return self._failed(command, "failed", "the bundle cannot be split", owner, clock), clock
         range_ = parsed[1]
         self._world.split(row, (range_.lower + range_.upper) // 2)
-        return Done(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
+        return CommandDone(self._outcome(command, clock + took, owners=(owner, owner), took_s=took)), clock + took
 
     def _objection(self, command: Command, row: int, owner: str | None, clock: float) -> Objection | None:
         facts = ClusterFacts(self._present(), owner, self._policies, exists=row >= 0)
@@ -159,8 +159,8 @@ class ExecutorModel:
         """Bytes/s in + out of a bundle, and its number of topics."""
         return float(self._world.sampled[2, row] + self._world.sampled[3, row]), int(self._world.demand.topics[row])
 
-    def _failed(self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float) -> Done:
-        return Done(self._outcome(command, at_s, status=status, reason=reason, owners=(owner, owner)))
+    def _failed(self, command: Command, status: OutcomeStatus, reason: str, owner: str | None, at_s: float) -> CommandDone:
+        return CommandDone(self._outcome(command, at_s, status=status, reason=reason, owners=(owner, owner)))
 
     def _outcome(
         self,

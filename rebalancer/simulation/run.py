@@ -11,11 +11,11 @@ import numpy as np
 
 from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
-from rebalancer.simulation.closed_loop import Answer, EngineDecider, outcome_reports
+from rebalancer.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from rebalancer.simulation.clusters.drawn import drawn_world
-from rebalancer.simulation.executor_model import Done, ExecutorModel, Placed
+from rebalancer.simulation.executor_model import BundlePlaced, CommandDone, ExecutorModel
 from rebalancer.simulation.leader import Leader
-from rebalancer.simulation.metrics.figures import Figures, Truth, Yardstick, figures_of
+from rebalancer.simulation.metrics.figures import RunFigures, Truth, Yardstick, figures_of
 from rebalancer.simulation.report_trigger import ReportTrigger
 from rebalancer.simulation.scenarios.catalog import Named
 from rebalancer.simulation.scenarios.schema import Happening, Scenario
@@ -56,7 +56,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SimulatedRun:
     """The result of a task. `snapshots`: the first and last round, and all rounds with moves or events.
 
     `backlog`: unread messages at the end.
@@ -80,14 +80,14 @@ class Run:
         return Truth(sizes, fleet.idle[rows] / 100, 100 * strength[rows])
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> RunFigures:
         """All figures of the run."""
         scenario = self.scenario
         by = Yardstick(scenario.target_points / 100, int(scenario.from_minute), calm=scenario.calm)
         return figures_of(self.timeline, by, self.truth)
 
 
-def run(task: Task) -> Run:
+def run(task: Task) -> SimulatedRun:
     """Runs a scenario from its first to its last minute. Deterministic: the result depends on the task only."""
     return _Running(task).to_the_end()
 
@@ -122,9 +122,9 @@ class _Running:
         self._due = _due(self._scenario)
         self._loads: list[tuple[float, Happening]] = []
         self._snapshots: list[Snapshot] = []
-        self._pending: list[Done] = []
+        self._pending: list[CommandDone] = []
 
-    def to_the_end(self) -> Run:
+    def to_the_end(self) -> SimulatedRun:
         rounds = self._scenario.minutes
         for number in range(rounds):
             now_s = number * PERIOD_S
@@ -143,7 +143,7 @@ class _Running:
         timeline = self._tracer.timeline(len(self._world.names))
         if self._world.dispatching is not None:
             timeline = replace(timeline, notes=(*timeline.notes, _LIMITED.format(backlog)))
-        return Run(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
+        return SimulatedRun(self._scenario, timeline, self._world, tuple(self._snapshots), backlog)
 
     def _records(self, now_s: float) -> list[TelemetryRecord]:
         """Records that arrive in a round, in order."""
@@ -157,7 +157,7 @@ class _Running:
         sweep = Sweep(self._cluster, now_ms + _ANSWER_MS, int(now_s // PERIOD_S) + 1, present, {})
         return [*policies, *outcome_reports(done), *reports, sweep]
 
-    def _trace(self, answer: Answer, usage: Floats) -> None:
+    def _trace(self, answer: RoundAnswer, usage: Floats) -> None:
         totals = self._world.totals
         rate, data = totals[0] + totals[1], totals[2] + totals[3]
         names = self._world.fleet.names
@@ -167,9 +167,9 @@ class _Running:
         traffic = {command.bundle: self._executor.traffic_of(command.bundle) for command in answer.commands}
         self._tracer.round(answer.round, answer.commands, self._task.reached(answer.round), measured, traffic)
 
-    def _happen(self, now_s: float) -> list[Placed]:
+    def _happen(self, now_s: float) -> list[BundlePlaced]:
         """Applies all happenings that are due, in order of time."""
-        placed: list[Placed] = []
+        placed: list[BundlePlaced] = []
         while self._due and self._due[0].minute * 60.0 <= now_s:
             placed += self._one(self._due.pop(0))
         self._world.foreign = np.zeros(len(self._world.present))
@@ -181,7 +181,7 @@ class _Running:
             self._tracer.add(self._as_move(one, now_s))
         return placed
 
-    def _one(self, happening: Happening) -> list[Placed]:
+    def _one(self, happening: Happening) -> list[BundlePlaced]:
         brokers = [self._id(name) for name in happening.brokers]
         at_s = happening.minute * 60.0
         match happening.kind:
@@ -207,7 +207,7 @@ class _Running:
         for name in brokers:
             self._tracer.member(Membership(START_MS + int(at_s * 1000), name, "joined" if change == "joined" else "left", why))
 
-    def _as_move(self, one: Placed, now_s: float) -> Move:
+    def _as_move(self, one: BundlePlaced, now_s: float) -> Move:
         return Move(
             round=int(now_s // PERIOD_S),
             ts=START_MS + int(one.at_s * 1000),

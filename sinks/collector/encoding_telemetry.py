@@ -13,7 +13,7 @@ from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Envelope(msgspec.Struct):
+class _TelemetryEnvelope(msgspec.Struct):
     v: int
     kind: str
     cluster: str
@@ -34,7 +34,7 @@ class _Note(msgspec.Struct):
 
 def encode_report(cluster: str, report: Report) -> bytes:
     """A broker's report; its body is copied without being parsed."""
-    return _ENCODER.encode(_Envelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+    return _ENCODER.encode(_TelemetryEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
 
 
 def encode_owned(cluster: str, owned: Report) -> bytes:

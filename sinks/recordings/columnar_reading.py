@@ -84,7 +84,7 @@ class TrafficColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RecordRange:
     """A range of the records of another column."""
 
     column: Column
@@ -157,7 +157,7 @@ class Block:
         part = slice(begin, end)
         return replace(
             self,
-            column=_Part(self.column, begin, end),
+            column=_RecordRange(self.column, begin, end),
             kinds=self.kinds[part],
             clusters=self.clusters[part],
             brokers=self.brokers[part],

@@ -79,17 +79,17 @@ def write_recording(path: Path | str) -> Recording:
     return Recording(Path(path))
 
 
-class _Stream(Protocol):
+class _Writable(Protocol):
     def write(self, data: bytes, /) -> object: ...
     def close(self) -> None: ...
 
 
-def _compressed(path: Path, file: IO[bytes]) -> _Stream:
+def _compressed(path: Path, file: IO[bytes]) -> _Writable:
     if path.suffix == ".gz":
         # No name and no time in the header: equal lines give equal bytes.
         return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
     if path.suffix == ".zst":
-        return cast(_Stream, zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(file, closefd=False))
+        return cast(_Writable, zstandard.ZstdCompressor(level=10, write_checksum=True).stream_writer(file, closefd=False))
     return file
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-from strategies.settings import Mode
-
 _TENANTS = ("pulsar/", "sla-monitor/")
 _LEGAL_NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+", re.ASCII)
 _AS_IN_4_2_4 = re.compile(r"(?:pulsar|sla-monitor)/(?:[^/]+/)?[^:]+:\d+", re.ASCII)
@@ -22,13 +20,15 @@ def has_java_namespace(bundle: str) -> bool:
     return _LEGAL_NAMESPACE.fullmatch(bundle.rpartition("/")[0]) is not None
 
 
-def is_system_bundle(bundle: str, mode: Mode) -> bool:
-    """Whether a bundle must never move. Parity mode recognises what Pulsar 4.2.4 recognises, which misses three-part names."""
+def is_system_bundle(bundle: str) -> bool:
+    """Whether a bundle belongs to Pulsar itself and must never move."""
+    return bundle.startswith(_TENANTS) and _OWN.fullmatch(bundle.rpartition("/")[0]) is not None
+
+
+def is_java_system_bundle(bundle: str) -> bool:
+    """Whether Pulsar 4.2.4 recognises a bundle as its own; it misses names of three parts."""
     if not bundle.startswith(_TENANTS):
         return False
-    namespace = bundle.rpartition("/")[0]
-    if mode == "fixed":
-        return _OWN.fullmatch(namespace) is not None
     # Java fails to parse a namespace of three parts, then matches the whole bundle name, which never ends in a port.
-    subject = namespace if has_java_namespace(bundle) else bundle
+    subject = bundle.rpartition("/")[0] if has_java_namespace(bundle) else bundle
     return _AS_IN_4_2_4.fullmatch(subject) is not None

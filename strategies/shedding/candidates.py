@@ -12,10 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from strategies.bundles.bundle_loads import BundleLoads, Floats, Ints
-from strategies.bundles.system_bundles import is_system_bundle
+from strategies.bundles.system_bundles import is_java_system_bundle, is_system_bundle
 from strategies.java.hash_order import copied_order, double_keys
 from strategies.model import BrokerLoad, ClusterView, Skip
-from strategies.settings import Mode
 from strategies.shedding.reason_texts import setting
 
 #: Takes the loads of the candidates, heaviest first; returns the positions that it picks.
@@ -34,21 +33,28 @@ class Candidates:
     cool_down_ms: int = 0
 
 
-def candidates(loads: BundleLoads, view: ClusterView, mode: Mode, taken: Collection[str] = ()) -> Candidates:
-    """The common candidate list, in table order. `taken`: bundles already picked from another broker in the same round.
+def candidates(loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()) -> Candidates:
+    """The common candidate list, in table order. `taken`: bundles already picked from another broker in the same round."""
+    return _sorted_out(loads, view, taken, is_system_bundle, view.is_excluded)
 
-    Java's shedders do not know excluded namespaces. In parity mode such bundles are removed after picking; here it checks cooling only.
-    """
-    cooling, is_excluded = view.cooling, view.is_excluded if mode == "fixed" else _nothing
+
+def java_candidates(loads: BundleLoads, view: ClusterView, taken: Collection[str] = ()) -> Candidates:
+    """The list as in Java, whose shedders do not know excluded namespaces: the round removes such bundles after picking."""
+    return _sorted_out(loads, view, taken, is_java_system_bundle, _nothing)
+
+
+def _sorted_out(
+    loads: BundleLoads, view: ClusterView, taken: Collection[str], is_system: Callable[[str], bool], is_excluded: Callable[[str], bool]
+) -> Candidates:
     movable: list[int] = []
     resting: list[str] = []
     system: list[str] = []
     gone: list[str] = []
     excluded: list[str] = []
     for row, name in enumerate(loads.names):
-        if is_system_bundle(name, mode):
+        if is_system(name):
             system.append(name)
-        elif name in cooling:
+        elif name in view.cooling:
             resting.append(name)
         elif name in taken:
             gone.append(name)
@@ -107,7 +113,7 @@ class JavaTies:
     @cached_property
     def rank(self) -> dict[str, int]:
         names = self.view.bundle_names
-        order, _ = copied_order(names, left_out=[index for index, name in enumerate(names) if is_system_bundle(name, "parity")])
+        order, _ = copied_order(names, left_out=[index for index, name in enumerate(names) if is_java_system_bundle(name)])
         return {names[index]: position for position, index in enumerate(order.tolist())}
 
     def pick(self, names: Sequence[str], loads: Floats, picker: Picker) -> list[int]:
@@ -131,7 +137,7 @@ def pick_by_name(names: Sequence[str], loads: Sequence[float], picker: Picker) -
 def ordinary_bundles(broker: BrokerLoad) -> int:
     """Number of bundles of a broker that are not Pulsar's own. The type of bundles without averages is unknown; they count as ordinary."""
     names = broker.bundles.names
-    known = sum(not is_system_bundle(name, "fixed") for name in names)
+    known = sum(not is_system_bundle(name) for name in names)
     return known + max(0, broker.figures.bundle_count - len(names))
 
 

@@ -15,6 +15,7 @@ from strategies.shedding.candidates import (
     bundles_left_alone,
     candidates,
     column,
+    java_candidates,
     must_stay,
     ordinary_bundles,
     pick_by_name,
@@ -50,7 +51,7 @@ def relieve_as_java(broker: BrokerLoad, reason: SheddingReason, ties: JavaTies) 
     """Picks bundles in Java's order, heaviest first, until the minimum is covered, at least one; the others become skips."""
     if broker.figures.bundle_count <= 1:
         return [], [too_few_bundles(broker.broker, broker.figures.bundle_count)]
-    loads, found = broker.bundles, candidates(broker.bundles, ties.view, "parity")
+    loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
     throughput = column(loads, "msg_throughput")[list(found.rows)]
     names = [loads.names[row] for row in found.rows]
     picked = ties.pick(names, throughput, at_least(reason.minimum))
@@ -78,7 +79,7 @@ def relieve(
     usage, lowest = room.usage, room.lowest
     if lowest is None or lowest >= usage:
         return [], [no_taker(broker.broker, usage)]
-    loads, found = broker.bundles, candidates(broker.bundles, view, "fixed", taken)
+    loads, found = broker.bundles, candidates(broker.bundles, view, taken)
     balancing_throughput = broker.figures.traffic.msg_throughput * (usage - lowest) / 2 / usage
     throughput = column(loads, "msg_throughput").tolist()
     movable = {loads.names[row]: throughput[row] for row in found.rows}

@@ -64,7 +64,7 @@ def bundles_per_namespace(bundles: Iterable[str]) -> Counter[str]:
 def stays_whole(bundle: str, source: str) -> Skip | None:
     """Why a hot bundle cannot be split, whatever its load; None for an ordinary one."""
     parsed = parse_bundle(bundle)
-    if is_system_bundle(bundle, "fixed"):
+    if is_system_bundle(bundle):
         return Skip("bundle", (bundle,), "system-bundle", "belongs to Pulsar itself", source)
     if parsed is None or not parsed[1].can_split:
         return Skip("bundle", (bundle,), "not-divisible", "is too hot, and its range holds no boundary to cut it at", source)

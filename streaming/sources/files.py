@@ -24,7 +24,7 @@ from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 _ROWS = 1_000
 
 
-class Place(TypedDict):
+class FilePlace(TypedDict):
     """An offset as Spark stores it in the checkpoint."""
 
     segment: int
@@ -33,7 +33,7 @@ class Place(TypedDict):
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """What to read, and the limits of a micro-batch."""
 
     topic: TopicUri
@@ -48,9 +48,9 @@ class Source:
         return {"uri": str(self.topic)} | {key: str(value) for key, value in counts.items()}
 
     @staticmethod
-    def from_options(options: Any) -> Source:
+    def from_options(options: Any) -> FileSource:
         limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
-        return Source(parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
+        return FileSource(parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
 
     def reader(self) -> FileTopicReader:
         return FileTopicReader(self.topic.folder, str(self.topic), self.limits)
@@ -67,18 +67,18 @@ class FileTopicSource(DataSource):
         return RECORDS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return FileTopicStream(Source.from_options(self.options))
+        return FileTopicStream(FileSource.from_options(self.options))
 
 
 class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in a process beside the driver; `read` runs in Spark's workers."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileSource) -> None:
         self._source = source
         self._topic = source.reader()
         self._stop_at: Offset | None = None
-        self._cuts: dict[Offset, list[Place]] = {}
-        self._counted: Place | None = None
+        self._cuts: dict[Offset, list[FilePlace]] = {}
+        self._counted: FilePlace | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return dict(_place(self._topic.begin(), 0))
@@ -110,10 +110,10 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         bounds = [start, *self._cuts.get(_offset(start), []), end]
-        return [Slice(_offset(a), _offset(b)) for a, b in pairwise(bounds) if a != b]
+        return [FileSlice(_offset(a), _offset(b)) for a, b in pairwise(bounds) if a != b]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, FileSlice)
         topic, begin, end = self._source.reader(), partition.begin, partition.end
         while True:
             records, begin = topic.read(begin, _ROWS, self._source.max_bytes, end)
@@ -122,7 +122,7 @@ class FileTopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield record_batch(records)
 
 
-class Slice(InputPartition):
+class FileSlice(InputPartition):
     """The lines between two offsets, for one task."""
 
     def __init__(self, begin: Offset, end: Offset) -> None:
@@ -130,7 +130,7 @@ class Slice(InputPartition):
         self.begin, self.end = begin, end
 
 
-def _place(offset: Offset, records: int) -> Place:
+def _place(offset: Offset, records: int) -> FilePlace:
     return {"segment": offset.segment, "byte": offset.byte, "records": records}
 
 
@@ -138,7 +138,7 @@ def _offset(place: Any) -> Offset:
     return Offset(place["segment"], place["byte"])
 
 
-def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[Place]:
+def _cuts(records: Sequence[TopicRecord], before: int, tasks: int) -> list[FilePlace]:
     """Cuts a batch into at most `tasks` slices, each large enough to be worth a task."""
     slices = min(tasks, len(records), sum(record.size for record in records) // WORTH_A_TASK)
     starts = [len(records) * i // slices for i in range(1, slices)] if slices > 1 else []

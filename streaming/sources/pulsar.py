@@ -22,7 +22,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.uri import TopicUri
 from sinks.wire.limits import WireLimits
 from strategies.errors import SinkError
-from streaming.sources.pulsar_plan import DELETED, Plan, PulsarPlanner
+from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan
 from streaming.sources.records import RECORDS, record_batch
 
 _ROWS = 1_000
@@ -91,10 +91,10 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [Slice(*plan) for plan in self._planner.slices(start, end, self._topic.tasks)]
+        return [PulsarSlice(*plan) for plan in self._planner.slices(start, end, self._topic.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, PulsarSlice)
         with closing(self._topic.link()) as link:
             plan, found, rows = partition.plan, 0, list[TopicRecord]()
             with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
@@ -122,9 +122,9 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open
 
 
-class Slice(InputPartition):
+class PulsarSlice(InputPartition):
     """The messages between two ids of one partition, for one task."""
 
     def __init__(self, *plan: Any) -> None:
         super().__init__(plan)
-        self.plan = Plan(*plan)
+        self.plan = ReadPlan(*plan)

@@ -27,7 +27,7 @@ _LAST_IN_ENTRY = 2**31 - 1
 _PARTITIONS_EVERY_S = 30.0
 
 
-class Place(NamedTuple):
+class PulsarPlace(NamedTuple):
     """Where reading a partition continues: after a message (None: from the oldest), and the number of records taken before."""
 
     after: MessageId | None = None
@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return [*(self.after or (-1, -1, -1)), self.taken]
 
 
-class Plan(NamedTuple):
+class ReadPlan(NamedTuple):
     """What one task reads: `records` messages of partition `number` with the name `name`, after `after` up to and including `end`."""
 
     number: int
@@ -48,14 +48,14 @@ class Plan(NamedTuple):
     records: int
 
 
-class Seen(NamedTuple):
+class SeenMessage(NamedTuple):
     """A message that was read ahead."""
 
     id: MessageId
     size: int
 
 
-class Reader(Protocol):
+class PlanReader(Protocol):
     """One partition; see `PartitionReader`."""
 
     at: MessageId | None
@@ -78,7 +78,7 @@ class Link(Protocol):
     def last(self, partition: str) -> MessageId | None: ...
     def holds(self, partition: str, id_: MessageId) -> bool: ...
     def since(self, partition: str, ms: int) -> MessageId | None: ...
-    def reader(self, number: int, partition: str, after: MessageId | None) -> Reader: ...
+    def reader(self, number: int, partition: str, after: MessageId | None) -> PlanReader: ...
     def close(self) -> None: ...
 
 
@@ -89,9 +89,9 @@ class PulsarPlanner:
         self._link = link
         self._max_bytes = max_bytes
         self._fail_on_loss = fail_on_loss
-        self._readers: dict[int, Reader] = {}
+        self._readers: dict[int, PlanReader] = {}
         self._read_to: dict[int, MessageId | None] = {}
-        self._ahead: dict[int, list[Seen]] = {}
+        self._ahead: dict[int, list[SeenMessage]] = {}
         self._newest: Offsets | None = None
         self._stop_at: dict[int, MessageId | None] | None = None
         self._names: list[str] = []
@@ -104,7 +104,7 @@ class PulsarPlanner:
             return {}
         since_ms = start_ms(start)
         found = {number: self._start_after(name, since_ms) for number, name in enumerate(self._partitions())}
-        return {str(number): Place(after).offset() for number, after in found.items() if after is not None}
+        return {str(number): PulsarPlace(after).offset() for number, after in found.items() if after is not None}
 
     def stop_at_present_end(self) -> None:
         """Ignores messages published from now on."""
@@ -125,7 +125,7 @@ class PulsarPlanner:
             if before == capacity.records and not self._must_wait(open_, deadline):
                 break
         self._check_connections()
-        moved = {number: Place(seen[-1].id, places[number].taken + len(seen)) for number, seen in self._ahead.items() if seen}
+        moved = {number: PulsarPlace(seen[-1].id, places[number].taken + len(seen)) for number, seen in self._ahead.items() if seen}
         self._newest = {**start, **{str(number): place.offset() for number, place in sorted(moved.items())}}
         return self._newest
 
@@ -133,7 +133,7 @@ class PulsarPlanner:
         """The offset after the newest message if all were read, otherwise None: the number of unread messages is unknown."""
         return None if any(reader.more() for reader in self._readers.values()) else self._newest
 
-    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int) -> Iterator[Plan]:
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any], tasks: int) -> Iterator[ReadPlan]:
         """What each task reads between two offsets; several tasks for a partition with many records."""
         for key in end:
             number, a, b = int(key), place_of(start, int(key)), place_of(end, int(key))
@@ -143,7 +143,7 @@ class PulsarPlanner:
             after = a.after if a.after is not None and a.after < b.after else None
             name, done = self._partitions()[number], a.taken
             for last, count in _cuts(self._ahead.get(number, []), a, b, tasks):
-                yield Plan(number, name, after, last, count - done)
+                yield ReadPlan(number, name, after, last, count - done)
                 after, done = last, count
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class PulsarPlanner:
         # A time leads to the beginning of an entry: everything before that entry is skipped.
         return MessageId(first.ledger, first.entry - 1, _LAST_IN_ENTRY if first.entry else -1)
 
-    def _seek(self, number: int, place: Place) -> None:
+    def _seek(self, number: int, place: PulsarPlace) -> None:
         reader = self._readers.get(number)
         if reader is not None and self._read_to[number] == place.after:
             return
@@ -175,7 +175,7 @@ class PulsarPlanner:
         self._readers[number] = self._link.reader(number, name, after)
         self._read_to[number] = place.after
 
-    def _resumed(self, name: str, place: Place) -> MessageId | None:
+    def _resumed(self, name: str, place: PulsarPlace) -> MessageId | None:
         """Where reading continues. The last message taken must still exist; otherwise later ones may be deleted as well."""
         if place.after is None or not place.taken or self._link.holds(name, place.after):
             return place.after
@@ -191,7 +191,7 @@ class PulsarPlanner:
         for _ in range(_TURN):
             if not capacity.any or self._at_end(number) or (found := reader.read(_LOOK_EVERY_S)) is None:
                 return
-            self._ahead[number].append(Seen(found.id, found.record.size))
+            self._ahead[number].append(SeenMessage(found.id, found.record.size))
             self._read_to[number] = found.id
             capacity.records -= 1
             capacity.bytes -= found.record.size
@@ -233,16 +233,16 @@ class _Capacity:
         return self.records > 0 and self.bytes > 0
 
 
-def place_of(offsets: Mapping[str, Any], number: int) -> Place:
+def place_of(offsets: Mapping[str, Any], number: int) -> PulsarPlace:
     """The place of one partition; the beginning if none is stored."""
     found = offsets.get(str(number))
     if found is None:
-        return Place()
+        return PulsarPlace()
     ledger, entry, batch, count = found
-    return Place(None if ledger < 0 else MessageId(ledger, entry, batch), count)
+    return PulsarPlace(None if ledger < 0 else MessageId(ledger, entry, batch), count)
 
 
-def _cuts(seen: list[Seen], start: Place, end: Place, tasks: int) -> Iterator[tuple[MessageId, int]]:
+def _cuts(seen: list[SeenMessage], start: PulsarPlace, end: PulsarPlace, tasks: int) -> Iterator[tuple[MessageId, int]]:
     """The last message of each slice, and the number of records taken up to it; each of at most `tasks` slices is worth a task."""
     assert end.after is not None
     if seen and seen[-1].id == end.after and len(seen) == end.taken - start.taken:

@@ -28,11 +28,11 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from rebalancer.settings.load import load
-from rebalancer.simulation.closed_loop import Answer, EngineDecider, PolledCluster, outcome_reports
+from rebalancer.simulation.closed_loop import EngineDecider, PolledCluster, RoundAnswer, outcome_reports
 from rebalancer.simulation.executor_model import REACTION_S
 from rebalancer.simulation.noise import Wobble
 from rebalancer.simulation.scenarios.schema import Machine
-from strategies.describe import describe
+from strategies.describe import describe_command, describe_round, describe_skip
 from strategies.engine import EngineSettings
 from strategies.model import Command, Outcome, Policies
 from tests.modelled import carry, steady_cluster
@@ -169,12 +169,12 @@ def _settings(scenario: Scenario) -> EngineSettings:
     return load(flags=[*(f"{path}={value}" for path, value in named.items()), *scenario.flags]).engine
 
 
-def _print(answer: Answer) -> Iterator[str]:
-    yield describe(answer.round)
+def _print(answer: RoundAnswer) -> Iterator[str]:
+    yield describe_round(answer.round)
     yield "  usage " + " · ".join(f"{broker} {100 * usage:.1f} %" for broker, usage in answer.round.usage.items())
     for broker, reason in answer.round.stale.items():
         yield f"  stale {broker}: {reason}"
     for command in answer.commands:
-        yield f"  {describe(command)}"
+        yield f"  {describe_command(command)}"
     for skip in answer.round.skips:
-        yield f"  {describe(skip)}"
+        yield f"  {describe_skip(skip)}"

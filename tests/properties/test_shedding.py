@@ -79,7 +79,7 @@ def only_what_may_move_moves_and_once(view: ClusterView, round_: Shedding) -> No
         assert not any(broker.settling for broker in ends)
         assert len({broker.broker for broker in ends}) == len(ends)
         assert decision.bundle not in view.cooling
-        assert not is_system_bundle(decision.bundle, "fixed")
+        assert not is_system_bundle(decision.bundle)
 
 
 @any_strategy

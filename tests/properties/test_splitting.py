@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies.bundles.ranges import FULL, KeyRange, bundle_of, initial_boundaries, topic_hash
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats
-from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
@@ -130,9 +130,9 @@ def test_reports_are_ascending_and_no_longer_than_asked(rows: list[tuple[float, 
     mixed = list(range(len(rows)))
     random.Random(seed).shuffle(mixed)
     turned = BundleStats(tuple(names[row] for row in mixed), traffic[mixed], one, one)
-    java = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most), "parity")
-    ours = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most), "fixed")
-    other = top_bundles(turned, PoliciesView(), TopSettings(most), "fixed")
+    java = java_top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most))
+    ours = top_bundles(BundleStats(names, traffic, one, one), PoliciesView(), TopSettings(most))
+    other = top_bundles(turned, PoliciesView(), TopSettings(most))
     assert not isinstance(ours, TopFault)
     assert not isinstance(other, TopFault)
     assert [names[row] for row in ours] == [turned.names[row] for row in other]

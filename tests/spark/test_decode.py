@@ -17,7 +17,7 @@ from sinks.wire.origin import unpack_origin
 from sinks.wire.raw import SourceSettings
 from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
-from streaming.decode import Decoded, Entry, by_cluster, decoding, pack_entries, packer, unpacking
+from streaming.decode import Decoded, DecodedEntry, by_cluster, decoding, pack_entries, packer, unpacking
 from tests.telemetry_lines import load_report, sweep
 
 LIMITS = WireLimits()
@@ -128,7 +128,7 @@ def test_partitions_that_grow_side_by_side_are_merged_by_time_and_each_keeps_its
 
 
 def test_packed_rows_do_not_grow_without_limit() -> None:
-    big = [Entry(0, i, 0, True, bytes(5_000_000)) for i in range(5)]
+    big = [DecodedEntry(0, i, 0, True, bytes(5_000_000)) for i in range(5)]
     packed = list(pack_entries(big))
     assert len(packed) == 3
     records = by_cluster(unpacking([Row(cluster="c", packed=row) for row in reversed(packed)]))

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
 from sinks.wire.limits import WireLimits
-from streaming.sources.files import FileTopicStream, Source
+from streaming.sources.files import FileSource, FileTopicStream
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]
 
@@ -35,8 +35,8 @@ class Topic:
             file.write(data)
 
     def stream(self, max_records: int = 1000, max_bytes: int = 2**27, tasks: int = 1, limits: WireLimits | None = None) -> FileTopicStream:
-        source = Source(file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
-        return FileTopicStream(Source.from_options(source.options()))
+        source = FileSource(file_topic(self.folder), max_records, max_bytes, tasks, limits or WireLimits())
+        return FileTopicStream(FileSource.from_options(source.options()))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sinks.topics.pulsar.message import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.wire.position import Position
 from strategies.errors import PublishTimeout, SinkError
-from streaming.sources.pulsar_plan import Offsets, Plan, PulsarPlanner
+from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan
 
 WIDE = 10**9
 
@@ -82,7 +82,7 @@ def ids(ledger: int, entries: int, batch: int = 0) -> list[MessageId]:
     return [MessageId(ledger, entry, place) for entry in range(entries) for place in (range(batch) if batch else [-1])]
 
 
-def read(topic: Topic, plans: list[Plan]) -> list[MessageId]:
+def read(topic: Topic, plans: list[ReadPlan]) -> list[MessageId]:
     """What the tasks find, one after the other; each finds as many as it was told."""
     found: list[MessageId] = []
     for plan in plans:

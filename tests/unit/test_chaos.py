@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.simulation.chaos import chaos
 from scripts.chaos import main
+from scripts.chaos_rounds import chaos
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS

@@ -10,9 +10,7 @@ from typing import get_args
 import pytest
 
 from rebalancer.settings.broker_conf.keys import KEYS
-from rebalancer.simulation.dispatch_limits.levels import DISPATCH, DispatchSettings, started
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate
-from rebalancer.simulation.dispatch_limits.reading import Dispatched, Dispatcher, charge, wanted_entries
 from strategies.java.pulsar_version import PulsarVersion
 from strategies.model import Figures, Resource
 from strategies.placement.registry import placer
@@ -39,7 +37,7 @@ def test_every_row_names_a_test_that_exists(row: list[str]) -> None:
 
 
 def test_all_discrepancies_are_there() -> None:
-    assert len(ROWS) == 23
+    assert len(ROWS) == 20
 
 
 def test_the_overload_threshold_is_not_overload_shedders_alone() -> None:
@@ -81,7 +79,7 @@ def test_weights_above_one_count() -> None:
 def test_a_dispatch_limit_of_0_or_less_is_none(part: int) -> None:
     assert BrokerRates() == replace(BrokerRates(), messages=0, bytes=0)
     assert not DispatchRate(part, part).is_set
-    assert not started(DISPATCH, {}, BrokerRates(messages=part, bytes=part), DispatchSettings(), now_ns=0).limiters
+    assert not BrokerRates(messages=part, bytes=part).of("broker").is_set
 
 
 def test_the_rate_period_is_no_key_of_a_broker() -> None:
@@ -90,12 +88,3 @@ def test_the_rate_period_is_no_key_of_a_broker() -> None:
 
 def test_the_relative_rate_of_a_broker_sets_nothing() -> None:
     assert KEYS["dispatchThrottlingRateRelativeToPublishRate"].why.startswith("unused")
-
-
-def test_precise_flow_control_and_counting_batches_go_together() -> None:
-    both = DispatchSettings(precise_flow_control=True, count_batches=True)
-    reader = Dispatcher(permits=20, batch_entries=100, messages_per_entry=6)
-    assert wanted_entries(reader, both) == 4
-    limits = started(DISPATCH, {}, BrokerRates(messages=10), both, now_ns=0)
-    after = charge(Dispatched(4, 24, 0), reader, limits, both, 0)
-    assert after.limiters["broker"].available.messages == 10 - 4

@@ -18,7 +18,7 @@ from strategies.errors import WireError
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.model import Skip
-from strategies.round_size import bounded
+from strategies.round import bounded
 from tests.hostile_records import hostile
 from tests.telemetry_lines import line, load_report, sweep
 from tests.unit.test_wire_encoding import COMMAND, ROUND

@@ -13,7 +13,7 @@ from strategies.bundles.ranges import FULL, KeyRange, hexadecimal
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
-from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
 from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
@@ -56,7 +56,7 @@ def test_top_bundles(mode: Mode) -> None:
         traffic = np.array([(0.0, 0.0, float(load), 0.0) for load in loads])
         one = np.ones(len(loads), dtype=np.int64)
         seen = BundleStats(tuple(ns(index) for index in range(len(loads))), traffic, one, one)
-        found = top_bundles(seen, PoliciesView(), TopSettings(int(most)), mode)
+        found = (top_bundles if mode == "fixed" else java_top_bundles)(seen, PoliciesView(), TopSettings(int(most)))
         assert not isinstance(found, TopFault)
         assert [loads[row] for row in found] == numbers(expected)
 

@@ -10,10 +10,11 @@ import pytest
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats
 from strategies.settings import Mode
-from strategies.shedding.transfer.topk import TopFault, TopSettings, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from tests.unit.shedding_builders import ns
 
 BOTH: list[Mode] = ["parity", "fixed"]
+TOP = {"fixed": top_bundles, "parity": java_top_bundles}
 
 
 def bundles(**throughput: float) -> BundleStats:
@@ -25,7 +26,7 @@ def bundles(**throughput: float) -> BundleStats:
 
 
 def top(stats: BundleStats, settings: TopSettings, mode: Mode, policies: PoliciesView = PoliciesView()) -> list[str]:
-    found = top_bundles(stats, policies, settings, mode)
+    found = TOP[mode](stats, policies, settings)
     assert not isinstance(found, TopFault)
     return [stats.names[row].split("/")[1] for row in found]
 
@@ -57,21 +58,21 @@ def named(*namespaces: str) -> BundleStats:
 @pytest.mark.parametrize("mode", BOTH)
 def test_what_belongs_to_pulsar_stays(mode: Mode) -> None:
     seen = named("pulsar/system", "pulsar/b1:1", "sla-monitor/b1:1", "t/ns")
-    assert top_bundles(seen, PoliciesView(), TopSettings(), mode) == (3,)
+    assert TOP[mode](seen, PoliciesView(), TopSettings()) == (3,)
 
 
 def test_namespaces_of_three_parts() -> None:
     """Pulsar 4.2.4 fails over such a name when it looks for policies, and does not know its old heartbeat any more."""
     seen = named("pulsar/c/b1:1", "t/ns")
-    assert top_bundles(seen, PoliciesView(), TopSettings(), "parity") == TopFault("java.lang.IllegalArgumentException")
-    assert top_bundles(seen, PoliciesView(), TopSettings(with_policies=True), "parity") in ((0, 1), (1, 0))
-    assert top_bundles(seen, PoliciesView(), TopSettings(), "fixed") == (1,)
+    assert java_top_bundles(seen, PoliciesView(), TopSettings()) == TopFault("java.lang.IllegalArgumentException")
+    assert java_top_bundles(seen, PoliciesView(), TopSettings(with_policies=True)) in ((0, 1), (1, 0))
+    assert top_bundles(seen, PoliciesView(), TopSettings()) == (1,)
 
 
 def test_none_are_asked_for() -> None:
     seen, none = bundles(a=5e6, b=4e6), TopSettings(most=0)
-    assert top_bundles(seen, PoliciesView(), none, "parity") == TopFault("java.lang.IllegalArgumentException")
-    assert top_bundles(seen, PoliciesView(), none, "fixed") == ()
+    assert java_top_bundles(seen, PoliciesView(), none) == TopFault("java.lang.IllegalArgumentException")
+    assert top_bundles(seen, PoliciesView(), none) == ()
 
 
 def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
@@ -82,10 +83,10 @@ def test_figures_that_are_no_numbers_are_not_offered_in_fixed_mode() -> None:
 
 @pytest.mark.parametrize("mode", BOTH)
 def test_a_broker_without_bundles(mode: Mode) -> None:
-    assert top_bundles(bundles(), PoliciesView(), TopSettings(), mode) == ()
+    assert TOP[mode](bundles(), PoliciesView(), TopSettings()) == ()
 
 
 def test_cached_bytes_are_compared_last() -> None:
     seen = bundles(a=1e6, b=1e6)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), "fixed", np.array([100_000, 0])) == (0,)
-    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), "fixed", np.array([0, 100_000])) == (1,)
+    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([100_000, 0])) == (0,)
+    assert top_bundles(seen, PoliciesView(), TopSettings(most=1), np.array([0, 100_000])) == (1,)

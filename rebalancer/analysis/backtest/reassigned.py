@@ -25,7 +25,7 @@ _IN, _OUT, _COUNT = 12, 13, 14
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Reassigned:
     """Bundles that a report loses, or gains from another report of the same pass (`column`); positions in the lists of these reports."""
 
     column: int
@@ -40,7 +40,7 @@ class _EqualPasses:
     """
 
     rows: Ints
-    changes: Mapping[int, list[_Part]]
+    changes: Mapping[int, list[_Reassigned]]
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Reassigned:
             groups.setdefault(seen, []).append(rows)
         return [_EqualPasses(np.stack(rows), self._changes(rows[0])) for rows in groups.values()]
 
-    def _changes(self, rows: Ints) -> dict[int, list[_Part]]:
+    def _changes(self, rows: Ints) -> dict[int, list[_Reassigned]]:
         """The changes of one pass. Of several reports of one broker, the newest counts."""
-        names, changes = self.block.texts["broker"], dict[int, list[_Part]]()
+        names, changes = self.block.texts["broker"], dict[int, list[_Reassigned]]()
         columns = {names[code]: column for column, code in enumerate(self.block.brokers[rows].tolist())}
         away = {column: self._away(int(rows[column]), broker, columns) for broker, column in columns.items()}
         newest = self._newest(rows, columns)
@@ -106,9 +106,9 @@ class Reassigned:
             for bundle, position in bundles:
                 if newest[bundle] == column:
                     taken.setdefault(self.owners[bundle], []).append(position)
-            changes.setdefault(column, []).insert(0, _Part(column, np.array([position for _, position in bundles], dtype=np.int64)))
+            changes.setdefault(column, []).insert(0, _Reassigned(column, np.array([position for _, position in bundles], dtype=np.int64)))
             for owner, positions in taken.items():
-                changes.setdefault(columns[owner], []).append(_Part(column, np.array(positions, dtype=np.int64)))
+                changes.setdefault(columns[owner], []).append(_Reassigned(column, np.array(positions, dtype=np.int64)))
         return changes
 
     def _away(self, row: int, broker: str, columns: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -172,7 +172,7 @@ class Reassigned:
     def _places_by_list(self) -> dict[int, dict[str, int]]:
         return {}
 
-    def _burden(self, figures: Floats, rows: Ints, theirs: Ints, part: _Part, *, takes: bool) -> None:
+    def _burden(self, figures: Floats, rows: Ints, theirs: Ints, part: _Reassigned, *, takes: bool) -> None:
         """Adds the part's share of the figures of `theirs` to the reports `rows`, or subtracts it."""
         source, sign = self.block.figures[theirs], 1.0 if takes else -1.0
         traffic, starts = self.block.traffic
@@ -185,7 +185,7 @@ class Reassigned:
         cells = rows[busy][:, None], _FOLLOWING
         figures[cells] = np.maximum(figures[cells] + (sign * share)[:, None] * source[busy][:, _FOLLOWING], 0.0)
 
-    def _digests(self, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
+    def _digests(self, alike: _EqualPasses, column: int, parts: list[_Reassigned]) -> list[int]:
         """New digests, from the recorded digests and the changes."""
         digests = self.block.digests[alike.rows].astype("<u8")
         seen = [digests[:, [column]]]
@@ -202,13 +202,13 @@ class _Texts:
         self._made: dict[str, int] = {}
         self._split: dict[int, list[str]] = {}
 
-    def codes(self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Part]) -> list[int]:
+    def codes(self, codes: Ints, alike: _EqualPasses, column: int, parts: list[_Reassigned]) -> list[int]:
         """Codes of a report's lists in each pass, without lost and with gained bundles. `codes`: those of the recorded lists."""
         seen = [tuple(row) for row in codes[alike.rows[:, [column, *(part.column for part in parts)]]].tolist()]
         made = {row: self._code(self._joined(row, column, parts)) for row in dict.fromkeys(seen)}
         return [made[row] for row in seen]
 
-    def _joined(self, seen: tuple[int, ...], column: int, parts: list[_Part]) -> str:
+    def _joined(self, seen: tuple[int, ...], column: int, parts: list[_Reassigned]) -> str:
         away = {place for part in parts if part.column == column for place in part.positions.tolist()}
         lines = [line for place, line in enumerate(self._lines(seen[0])) if place not in away]
         for part, code in zip(parts, seen[1:], strict=True):

@@ -11,12 +11,12 @@ from strategies.errors import WireError
 from strategies.model import LoadReport, Note
 
 
-class _Owned(msgspec.Struct, tag_field="note", tag="owned-bundles"):
+class _OwnedBundlesNote(msgspec.Struct, tag_field="note", tag="owned-bundles"):
     broker: str
     report: dict[str, msgspec.Raw]
 
 
-_OWNED = msgspec.json.Decoder(_Owned)
+_OWNED = msgspec.json.Decoder(_OwnedBundlesNote)
 
 
 def owners_in(lines: Iterable[bytes], cluster: str | None = None) -> dict[str, str]:

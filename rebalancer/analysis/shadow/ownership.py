@@ -48,7 +48,7 @@ _NOTES = msgspec.json.Decoder(_Ownership | _ClusterView)
 
 
 @dataclass(slots=True)
-class _Cluster:
+class _ClusterOwners:
     owner: dict[str, str] = field(default_factory=dict)
     listed: dict[str, frozenset[str]] = field(default_factory=dict)
     waiting: list[Moved] = field(default_factory=list)
@@ -64,7 +64,7 @@ class OwnershipWatch:
     """Finds moves in records, fed in order. Returns a move after the next census of brokers shows that the old owner is still alive."""
 
     def __init__(self) -> None:
-        self._clusters: dict[str, _Cluster] = {}
+        self._clusters: dict[str, _ClusterOwners] = {}
         self.first_ms: int | None = None
         self.last_ms = 0
         #: Bundles that an executor moved: a recording with such moves is not one of shadow mode.
@@ -77,7 +77,7 @@ class OwnershipWatch:
     def _feed(self, record: TelemetryRecord, line: bytes) -> Iterator[Moved]:
         self.first_ms = record.ts if self.first_ms is None else self.first_ms
         self.last_ms = max(self.last_ms, record.ts)
-        cluster = self._clusters.setdefault(record.cluster, _Cluster())
+        cluster = self._clusters.setdefault(record.cluster, _ClusterOwners())
         match record:
             case LoadReport() if record.figures is not None and record.bundles is not None:
                 self._own(cluster, record.cluster, record.broker, record.bundles.names, record.ts)
@@ -99,7 +99,7 @@ class OwnershipWatch:
         for cluster in self._clusters.values():
             yield from self._census(cluster, cluster.alive)
 
-    def _note(self, cluster: _Cluster, line: bytes) -> Iterator[Moved]:
+    def _note(self, cluster: _ClusterOwners, line: bytes) -> Iterator[Moved]:
         try:
             note = _NOTES.decode(line)
         except msgspec.DecodeError:
@@ -110,7 +110,7 @@ class OwnershipWatch:
         else:
             yield from self._census(cluster, set(note.report.brokers))
 
-    def _own(self, cluster: _Cluster, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
+    def _own(self, cluster: _ClusterOwners, name: str, broker: str, bundles: Collection[str] | Mapping[str, object], ts: int) -> None:
         # A broker's report is seconds to minutes old: a broker that still lists a bundle of another one has not noticed its loss yet.
         # A broker's first report does not show when it got a bundle that another broker lists too.
         already = cluster.listed.get(broker)
@@ -121,13 +121,13 @@ class OwnershipWatch:
             if before not in (None, broker) and not_new and bundle in cluster.listed.get(str(before), frozenset()):
                 continue
             cluster.owner[bundle] = broker
-            if before not in (None, broker) and not is_system_bundle(bundle, "fixed"):
+            if before not in (None, broker) and not is_system_bundle(bundle):
                 if bundle in cluster.ours:
                     cluster.ours.discard(bundle)
                 else:
                     cluster.waiting.append(Moved(name, bundle, str(before), broker, ts))
 
-    def _census(self, cluster: _Cluster, alive: Collection[str] | None) -> Iterator[Moved]:
+    def _census(self, cluster: _ClusterOwners, alive: Collection[str] | None) -> Iterator[Moved]:
         """Moves from brokers that are alive. A broker without figures must itself have reported the loss, at the latest by this census."""
         cluster.alive = alive
         if alive is not None:

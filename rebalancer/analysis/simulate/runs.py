@@ -8,7 +8,7 @@ from functools import partial
 
 from rebalancer.analysis.processes import run_each
 from rebalancer.analysis.simulate.run_requests import RunRequest
-from rebalancer.simulation.metrics.figures import Figures
+from rebalancer.simulation.metrics.figures import RunFigures
 from rebalancer.simulation.run import run
 from rebalancer.simulation.timeline import Timeline
 
@@ -23,7 +23,7 @@ class Made:
     request: RunRequest
     scenario: str
     label: str
-    figures: Figures
+    figures: RunFigures
     backlog: float
     limited: bool
     timeline: Timeline | None = None

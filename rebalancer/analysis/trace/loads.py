@@ -97,14 +97,14 @@ class Reading:
 
 def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per: Per) -> Reading:
     """All loads of a recording. `rule`: when a report is stale and when a clock has changed. Raises SinkError if it cannot be read."""
-    gathered: dict[str, _Cluster] = {}
+    gathered: dict[str, _ClusterLoads] = {}
     records = rejected = 0
     for block in blocks:
         records, rejected = records + len(block), rejected + int((block.kinds == _REJECTED).sum())
         for row in np.flatnonzero(block.kinds != _REJECTED).tolist():
             name = block.texts["cluster"][block.clusters[row]]
             if block.kinds[row] == _REPORT:
-                gathered.setdefault(name, _Cluster(interval_ms, rule, per)).report(block, row)
+                gathered.setdefault(name, _ClusterLoads(interval_ms, rule, per)).report(block, row)
             elif name in gathered:
                 match block.record(row):
                     case Sweep() as sweep:
@@ -114,7 +114,7 @@ def loads_of(blocks: Iterable[Block], interval_ms: int, rule: RoundSettings, per
     return Reading({name: one.loads(name) for name, one in sorted(gathered.items())}, records, rejected)
 
 
-class _Cluster:
+class _ClusterLoads:
     """Integrates step functions: each broker's last report × the time for which it was valid."""
 
     def __init__(self, interval_ms: int, rule: RoundSettings, per: Per) -> None:
@@ -289,4 +289,4 @@ def _names(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
     """The namespace of each bundle; `OWN` for Pulsar's own bundles."""
-    return tuple(OWN if is_system_bundle(name, "fixed") else namespace_of(name) for name in names)
+    return tuple(OWN if is_system_bundle(name) else namespace_of(name) for name in names)

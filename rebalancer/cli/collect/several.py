@@ -22,7 +22,7 @@ from strategies.errors import RebalancerError, SinkError, Unauthorized
 Known = Callable[[PulsarSettings], KnownBrokers]
 
 
-class Stop(Protocol):
+class StopRequest(Protocol):
     """`sinks.stopping.Stop`."""
 
     def is_set(self) -> bool: ...
@@ -37,7 +37,7 @@ class SharedPublisher:
     is not retryable is raised in all clusters.
     """
 
-    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: Stop) -> None:
+    def __init__(self, publisher: Publisher, outage: RetryBackoff, stop: StopRequest) -> None:
         self._publisher, self._outage, self._stop = publisher, outage, stop
         self._waiting = threading.local()
         self._one_at_a_time = threading.Lock()
@@ -86,7 +86,7 @@ class SharedPublisher:
 class Refusals:
     """Clusters that refuse our token: each is reported once and retried, because the token may be replaced."""
 
-    def __init__(self, clusters: int, stop: Stop, log: LogLine) -> None:
+    def __init__(self, clusters: int, stop: StopRequest, log: LogLine) -> None:
         self._clusters, self._stop, self._log = clusters, stop, log
         self._now: dict[str, Unauthorized] = {}
 
@@ -112,7 +112,7 @@ def collect_all(
     clusters: Sequence[PulsarSettings],
     settings: CollectorSettings,
     publisher: Publisher,
-    stop: Stop,
+    stop: StopRequest,
     log: LogLine,
     *,
     outage: RetryBackoff | None = None,
@@ -150,7 +150,7 @@ def collect_all(
     refusals.raise_if_refused()
 
 
-def passes(source: Source, publisher: Publisher, interval_s: float, stop: Stop, log: LogLine) -> None:
+def passes(source: Source, publisher: Publisher, interval_s: float, stop: StopRequest, log: LogLine) -> None:
     """Runs passes at fixed intervals. Raises the errors of `Collector.step`."""
     collector, changes = source.collector(publisher), Changes(standstill_ms(source.admin))
     due = time.monotonic()
@@ -167,7 +167,7 @@ def _with_retries(
     cluster: PulsarSettings,
     settings: CollectorSettings,
     shared: SharedPublisher,
-    stop: Stop,
+    stop: StopRequest,
     log: LogLine,
     *,
     refusals: Refusals,

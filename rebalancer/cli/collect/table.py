@@ -18,13 +18,13 @@ from strategies.settings import Weights
 from strategies.usage import percent, weighted_usage
 
 
-class _Topics(msgspec.Struct):
+class _ReportedTopics(msgspec.Struct):
     """Topics in an extensible broker's report; modular ones report them per bundle."""
 
     topics: int | None = None
 
 
-_TOPICS = msgspec.json.Decoder(_Topics)
+_TOPICS = msgspec.json.Decoder(_ReportedTopics)
 
 
 @dataclass(frozen=True, slots=True)

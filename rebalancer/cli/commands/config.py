@@ -15,7 +15,7 @@ from rich.text import Text
 from rebalancer.cli import console, options
 from rebalancer.settings.complaints import shown
 from rebalancer.settings.leaves import all_leaves
-from rebalancer.settings.load import Entry, load
+from rebalancer.settings.load import SettingEntry, load
 from rebalancer.settings.tree import json_schema
 
 #: Minimum width for the table.
@@ -82,12 +82,12 @@ def from_broker_conf(
         print(shown_as.as_toml(file, conversion), end="")
 
 
-def _as_table(entries: list[Entry]) -> console.Sheet:
+def _as_table(entries: list[SettingEntry]) -> console.Sheet:
     rows: list[list[str | Text]] = [[entry.leaf.key, _value(entry), entry.kind, _meaning(entry)] for entry in entries]
     return console.Sheet([("key", "left"), ("value", "left"), ("from", "left"), ("meaning", "left")], rows)
 
 
-def _as_list(entries: list[Entry]) -> Group:
+def _as_list(entries: list[SettingEntry]) -> Group:
     """For narrow terminals: the description is below the value, so that Pulsar's long keys stay whole."""
     keys, values = max(len(entry.leaf.key) for entry in entries), max(len(_value(entry)) for entry in entries)
     parts: list[Text | Padding] = []
@@ -97,19 +97,19 @@ def _as_list(entries: list[Entry]) -> Group:
     return Group(*parts)
 
 
-def _value(entry: Entry) -> str:
+def _value(entry: SettingEntry) -> str:
     unit = entry.leaf.setting.unit
     return f"{shown(entry.value)} {unit}" if unit else shown(entry.value)
 
 
-def _meaning(entry: Entry) -> Text:
+def _meaning(entry: SettingEntry) -> Text:
     text = Text(entry.leaf.setting.text)
     if entry.leaf.setting.pulsar:
         text.append(f"\nPulsar: {entry.leaf.setting.pulsar}", style="dim")
     return text
 
 
-def _as_json(entry: Entry) -> dict[str, Any]:
+def _as_json(entry: SettingEntry) -> dict[str, Any]:
     setting = entry.leaf.setting
     return {
         "path": entry.leaf.path,

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from rebalancer.cli.demo.job import JobProcess
 from rebalancer.cli.demo.plan import Plan
 from rebalancer.cli.demo.topics import DemoTopics
-from rebalancer.simulation.closed_loop import Answer, Decider, PolledCluster
+from rebalancer.simulation.closed_loop import Decider, PolledCluster, RoundAnswer
 from sinks.plain_loop import PlainLoop
 from strategies.engine import EngineSettings
 from strategies.errors import ContractError, PublishTimeout
@@ -41,7 +41,7 @@ class PlainDecider:
     def __init__(self, topics: DemoTopics, settings: EngineSettings) -> None:
         self._topics, self._loop = topics, PlainLoop(settings)
 
-    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
         rows = [row for record in self._topics.read("telemetry") for row in self._loop.feed(record.position, record.value, record.size)]
         self._topics.publish_rows(rows)
@@ -57,7 +57,7 @@ class JobDecider:
     def __init__(self, topics: DemoTopics, job: JobProcess) -> None:
         self._topics, self._job, self._patience = topics, job, FIRST_ANSWER_SECONDS
 
-    def decide(self, records: Sequence[TelemetryRecord]) -> Answer:
+    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
         gives_up = time.monotonic() + self._patience
         while (answer := self._topics.answer(_ts(records))) is None:

@@ -19,14 +19,14 @@ from sinks.stopping import handling
 from strategies.engine import EngineSettings
 
 
-class Progress(Protocol):
+class DemoProgress(Protocol):
     """Receives the steps of a running demo."""
 
     def wait(self, text: str) -> None: ...
     def step(self, step: Step) -> None: ...
 
 
-def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: Progress) -> Result:
+def run_demo(plan: Plan, settings: EngineSettings, goal: Goal, progress: DemoProgress) -> Result:
     """Runs the demo. Raises JobFailed or PublishTimeout when the job fails, KeyboardInterrupt when the demo is stopped."""
     began, steps = time.monotonic(), list[Step]()
     cluster = skewed_cluster(plan.cluster, plan.seed, BUNDLES)

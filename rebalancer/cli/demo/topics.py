@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalancer.cli.demo.plan import TOPICS, Plan
-from rebalancer.simulation.closed_loop import Answer, PolledCluster
+from rebalancer.simulation.closed_loop import PolledCluster, RoundAnswer
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_reader
 from sinks.topics.kafka.admin import TopicPlan, create_topic
@@ -61,11 +61,11 @@ class DemoTopics:
             self._publishers[name].publish(self._key, value)
         self._publishers[name].flush()
 
-    def answer(self, ts: int) -> Answer | None:
+    def answer(self, ts: int) -> RoundAnswer | None:
         """The round that closed at `ts` with all its commands; None until all of them have arrived."""
         self._commands.update((command.id, command) for command in (decode_command(one.value) for one in self.read("commands")))
         self._rounds.update((record.ts, record) for record in (decode_round(one.value) for one in self.read("rounds")))
         record = self._rounds.get(ts)
         if record is None or not self._commands.keys() >= set(record.commands):
             return None
-        return Answer(record, tuple(self._commands[id_] for id_ in record.commands))
+        return RoundAnswer(record, tuple(self._commands[id_] for id_ in record.commands))

@@ -22,7 +22,7 @@ _OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class KeyOutcome:
     """The result of one key. `line` and `value`: None for keys that the file does not set; `why`: the reason of `no effect`."""
 
     key: Key
@@ -39,7 +39,7 @@ class Conversion:
 
     settings: Mapping[str, Any]
     origins: Mapping[str, str]
-    keys: tuple[Outcome, ...]
+    keys: tuple[KeyOutcome, ...]
     warnings: tuple[str, ...]
 
 
@@ -127,15 +127,15 @@ def _assigned(file: Path, name: str, answer: _Answer, leaf: Leaf) -> Iterator[As
 
 def _outcome(
     key: Key, found: Property | None, values: Mapping[str, Value], leaves: Mapping[str, list[Leaf]], odd: Mapping[str, str]
-) -> Outcome:
+) -> KeyOutcome:
     if found is None:
-        return Outcome(key, None, None, "not set")
+        return KeyOutcome(key, None, None, "not set")
     value = values[key.name]
     counts = leaves.get(_OLD_SPELLING.get(key.name, key.name), [])
     why = odd.get(key.name, "") or _overruled(key.name, values) or ("" if counts else key.why)
     if why:
-        return Outcome(key, found.line, value, "no effect", (), why)
-    return Outcome(key, found.line, value, "used", tuple(leaf.path for leaf in counts))
+        return KeyOutcome(key, found.line, value, "no effect", (), why)
+    return KeyOutcome(key, found.line, value, "used", tuple(leaf.path for leaf in counts))
 
 
 def _overruled(name: str, values: Mapping[str, Value]) -> str:
@@ -148,7 +148,7 @@ def _overruled(name: str, values: Mapping[str, Value]) -> str:
     return ""
 
 
-def _warnings(file: Path, properties: list[Property], outcomes: tuple[Outcome, ...]) -> Iterator[str]:
+def _warnings(file: Path, properties: list[Property], outcomes: tuple[KeyOutcome, ...]) -> Iterator[str]:
     """Warnings in the order of the file."""
     outcome_of = {outcome.key.name: outcome for outcome in outcomes}
     last = {one.key: one.line for one in properties}

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rebalancer.settings.broker_conf.convert import Conversion, Outcome
+from rebalancer.settings.broker_conf.convert import Conversion, KeyOutcome
 
 
 def as_toml(file: Path, conversion: Conversion) -> str:
@@ -49,7 +49,7 @@ def _comments(conversion: Conversion, result: str) -> Iterator[str]:
             yield f"#   {outcome.key.name} = {_one_line(_toml(value))}{_one_line(why)}"
 
 
-def _key(outcome: Outcome) -> dict[str, Any]:
+def _key(outcome: KeyOutcome) -> dict[str, Any]:
     return {
         "key": outcome.key.name,
         "line": outcome.line,

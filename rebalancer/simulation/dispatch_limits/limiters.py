@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
 from rebalancer.simulation.dispatch_limits import classic, token_bucket
 from rebalancer.simulation.dispatch_limits.classic import Counter
@@ -25,26 +25,6 @@ class Permits(NamedTuple):
 
     messages: int
     bytes: int
-
-
-class Limiter(Protocol):
-    """The interface of both limiters. Times are nanoseconds of one monotonic clock; `published`: the topic's publish rate then."""
-
-    def seen(self, now_ns: int, published: PublishRate) -> Self:
-        """The limiter at `now_ns`, with the tokens or ticks of the time that has passed."""
-
-    def charged(self, messages: int, bytes_: int, now_ns: int) -> Self:
-        """The limiter after a dispatch. Accepts any amount."""
-
-    def updated(self, rate: DispatchRate, now_ns: int, published: PublishRate) -> Self:
-        """The limiter after a change of its policy."""
-
-    @property
-    def available(self) -> Permits:
-        """What may be dispatched as of the last `seen`; 0 while in debt."""
-
-    def rates(self, published: PublishRate) -> Permits:
-        """Permits per period."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,25 +78,15 @@ class BrokerRates:
 
 @dataclass(frozen=True, slots=True)
 class RatePolicies:
-    """The policies of one topic (and one of its subscriptions or replicators), the nearest level first; None: no policy.
+    """The policies of one topic or of its subscriptions, the nearest level first; None: no policy."""
 
-    `own` is the policy of that one subscription; topics and replicators have none.
-    """
-
-    own: DispatchRate | None = None
-    own_global: DispatchRate | None = None
     topic: DispatchRate | None = None
-    topic_global: DispatchRate | None = None
     namespace: DispatchRate | None = None
-
-    def in_order(self) -> tuple[DispatchRate | None, ...]:
-        """Rates in order of precedence."""
-        return self.own, self.topic, self.own_global, self.topic_global, self.namespace
 
 
 def effective(scope: Scope, policies: RatePolicies, broker: BrokerRates) -> DispatchRate:
     """The effective rate: that of the nearest level that sets a limit, otherwise the broker's default. Policies never set broker limits."""
-    levels: Iterable[DispatchRate | None] = () if scope == "broker" else policies.in_order()
+    levels: Iterable[DispatchRate | None] = () if scope == "broker" else (policies.topic, policies.namespace)
     return next((rate for rate in levels if rate is not None and rate.is_set), broker.of(scope))
 
 

@@ -27,12 +27,6 @@ def least_to_move(usage: Floats, spread: float, capacity: Floats | None = None) 
     return _least(edges, lambda low: _above(usage - spread - low, weights), lambda low: _above(low - usage, weights))
 
 
-def least_to_move_for_ratio(traffic: Floats, ratio: float) -> float:
-    """The traffic that must move so that the largest is at most `ratio` times the smallest, in the unit of `traffic` (float64[n])."""
-    edges, one = np.concatenate([traffic, traffic / ratio]), np.ones(len(traffic))
-    return _least(edges, lambda low: _above(traffic - ratio * low, one), lambda low: _above(low - traffic, one))
-
-
 def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     """A spread of usages that whole bundles can reach. Not proven to be the lowest; tests check small cases exactly.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite, nan
 
@@ -9,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rebalancer.simulation.metrics import bounds, churn
-from rebalancer.simulation.metrics.overload import overload_minutes, overload_ratio
 from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
-from rebalancer.simulation.metrics.prediction import prediction_error
-from rebalancer.simulation.timeline import Timeline
+from rebalancer.simulation.timeline import Move, Timeline
 from strategies.bundles.bundle_loads import Floats
 
 #: A run is balanced after this number of consecutive rounds within the target.
 STEADY_ROUNDS = 5
 DAY_MS = 86_400_000.0
+#: For one statistics period after a move, figures mix the time before and after it.
+SEEN_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +47,7 @@ class Yardstick:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RunFigures:
     """NaN: unknown; ∞: never happened. Spreads are in points, times in rounds after the onset unless stated otherwise.
 
     `typical_spread`: median; `lasting_spread`: at the end, without noise. `ratio_…`, `rate_ratio_…`: largest ÷ smallest throughput and
@@ -100,7 +101,7 @@ class Figures:
         return {name: value if isfinite(value) else None for name, value in asdict(self).items()}
 
 
-def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> Figures:
+def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | None = None) -> RunFigures:
     """All figures of a run; without `truth`, figures that need it are NaN."""
     onset = min(by.onset, timeline.rounds - 1)
     spread, lasting = timeline.spread() * 100, timeline.spread("lasting") * 100
@@ -110,7 +111,7 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
     attainable = nan if truth is None else _attainable(timeline, truth)
     moved, least = churn.traffic_moved(moves), _least(timeline, onset, float(lasting[-1]) / 100, truth)
     days = (float(timeline.times_ms[-1] - timeline.times_ms[onset]) + timeline.interval_ms) / DAY_MS
-    return Figures(
+    return RunFigures(
         rounds_to_detect=_first(spread[onset:] > 100 * by.target),
         rounds_to_first_command=float(rounds[0] - onset) if rounds else inf,
         rounds_to_balance=balanced,
@@ -143,10 +144,10 @@ def figures_of(timeline: Timeline, by: Yardstick = Yardstick(), truth: Truth | N
         false_unloads_a_day=sum(by.calm or bool(lasting[move.round] <= 100 * by.target) for move in moves) / days,
         over_unloading=over_unloading(timeline, moves),
         over_placement=over_placement(timeline, [move for move in timeline.moves if move.round >= onset]),
-        overload_minutes=overload_minutes(timeline, onset, by.limit),
-        overload_ratio=overload_ratio(timeline, onset, by.limit),
+        overload_minutes=_overload_minutes(timeline, onset, by.limit),
+        overload_ratio=_overload_ratio(timeline, onset, by.limit),
         client_cost=float(sum(move.topics * move.blip_ms / 1000 for move in timeline.moves if move.happened and move.round >= onset)),
-        prediction_error=prediction_error(timeline, moves),
+        prediction_error=_prediction_error(timeline, moves),
         share_with_reason=sum(bool(move.code and move.reason) for move in moves) / len(moves) if moves else 1.0,
     )
 
@@ -209,3 +210,40 @@ def _ratio(figures: Floats) -> float:
 def _peak_over_mean(usage: Floats) -> float:
     known = usage[np.isfinite(usage)]
     return float(known.max() / known.mean()) if len(known) and known.mean() > 0 else nan
+
+
+def _overload_minutes(timeline: Timeline, onset: int, limit: float) -> float:
+    """Σ over brokers of (load − limit)⁺ × time, in full brokers × minutes."""
+    above = np.maximum(np.nan_to_num(timeline.lasting[onset:]) - limit, 0.0)
+    return float(above.sum()) * timeline.interval_ms / 60_000
+
+
+def _overload_ratio(timeline: Timeline, onset: int, limit: float) -> float:
+    """Overload relative to an oracle that is balanced from the second round on; ∞ if the oracle has no overload."""
+    area, usage = _overload_minutes(timeline, onset, limit), timeline.lasting[onset:]
+    first = float(np.maximum(np.nan_to_num(usage[0]) - limit, 0.0).sum())
+    count = np.isfinite(usage).sum(axis=1)
+    mean = np.nansum(usage, axis=1) / np.maximum(count, 1)
+    even = float((np.maximum(mean[1:] - limit, 0.0) * count[1:]).sum())
+    oracle = (first + even) * timeline.interval_ms / 60_000
+    return area / oracle if oracle > 0 else (1.0 if area == 0 else inf)
+
+
+def _prediction_error(timeline: Timeline, moves: Sequence[Move]) -> float:
+    """Mean difference in points. Counts a round's last prediction per broker, unless the broker changed again before the measurement."""
+    column = {broker: number for number, broker in enumerate(timeline.brokers)}
+    touched: dict[str, set[int]] = {}
+    forecast: dict[tuple[int, str], float] = {}
+    for move in moves:
+        for broker, usage in ((move.source, move.expected.source_after), (move.destination, move.expected.destination_after)):
+            if broker is not None and broker in column:
+                touched.setdefault(broker, set()).add(move.round)
+                if usage is not None:
+                    forecast[move.round, broker] = usage
+    errors = [
+        abs(usage - float(timeline.usage[round_ + SEEN_AFTER, column[broker]]))
+        for (round_, broker), usage in forecast.items()
+        if round_ + SEEN_AFTER < timeline.rounds and not touched[broker] & {round_ + 1, round_ + 2}
+    ]
+    known = [error for error in errors if isfinite(error)]
+    return 100 * sum(known) / len(known) if known else nan

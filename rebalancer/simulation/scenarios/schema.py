@@ -157,7 +157,7 @@ class Namespace(StrictModel):
     dispatch: TopicDispatch = TopicDispatch()
 
 
-class Traffic(StrictModel):
+class ScenarioTraffic(StrictModel):
     """Topics of one kind. Their partitions are spread over the bundles of their namespace at random, or evenly (`even`).
 
     `fan_out`: number of times each message is read, by one subscription each, the last one in part. `dispatch`: limits of topic policies.
@@ -255,7 +255,7 @@ class Scenario(StrictModel):
     brokers: Annotated[tuple[Brokers, ...], Field(min_length=1)]
     #: Namespaces divide all bundles among themselves, in the order of the file.
     namespaces: Annotated[tuple[Namespace, ...], Field(min_length=1)] = (Namespace(name="public/simulated"),)
-    traffic: Annotated[tuple[Traffic, ...], Field(min_length=1)]
+    traffic: Annotated[tuple[ScenarioTraffic, ...], Field(min_length=1)]
     start: Start = Start()
     happenings: tuple[Happening, ...] = ()
     #: Pulsar's leader reads reports that brokers write after enough change (`written`); our collector requests them (`asked`). `auto`:
@@ -306,7 +306,7 @@ class Scenario(StrictModel):
         edges = [*(int(self.bundles * part / sums[-1]) for part in sums[:-1]), self.bundles]
         return {namespace.name: range(*pair) for namespace, pair in zip(self.namespaces, pairwise(edges), strict=True)}
 
-    def namespace_of(self, traffic: Traffic) -> str:
+    def namespace_of(self, traffic: ScenarioTraffic) -> str:
         """The namespace of these topics: the stated one, otherwise the only one."""
         return traffic.namespace or self.namespaces[0].name
 

@@ -113,7 +113,7 @@ class AvgShedder:
         if ordinary_bundles(pair.over) <= 1:
             return [], [sole_bundle(pair)]
         loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, view, "fixed", taken)
+        found = candidates(loads, view, taken)
         metric = column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))

@@ -29,7 +29,7 @@ from strategies.shedding.avg.settings import (
     transfer,
     waiting_for_hits,
 )
-from strategies.shedding.candidates import JavaTies, bundles_left_alone, candidates, column, must_stay, that_fit
+from strategies.shedding.candidates import JavaTies, bundles_left_alone, column, java_candidates, must_stay, that_fit
 from strategies.shedding.memory import hit_counts, with_hit_counts
 from strategies.shedding.reason_texts import gathered
 from strategies.usage import weighted_usage, weighted_usages
@@ -144,7 +144,7 @@ class ParityAvgShedder:
         if need is None:
             return [], [too_little_traffic(pair, self.settings)]
         loads, source = pair.over.bundles, pair.over.broker
-        found = candidates(loads, ties.view, "parity")
+        found = java_candidates(loads, ties.view)
         metric = column(loads, need.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
         picked = ties.pick(names, metric, that_fit(need.amount))

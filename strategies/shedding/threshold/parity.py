@@ -35,7 +35,7 @@ _RESULT = "threshold-result"
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _JavaJudged:
     """Brokers in map order, their EWMAs, the mean of these, and the memory with them."""
 
     brokers: tuple[BrokerLoad, ...]
@@ -73,7 +73,7 @@ class ParityThresholdShedder:
         ordered, memory = as_executed(decisions, judged.memory, _RESULT)
         return Shedding(ordered, gathered(skips), memory)
 
-    def _advance(self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory) -> _Judged:
+    def _advance(self, brokers: tuple[BrokerLoad, ...], usages: Sequence[float], memory: Memory) -> _JavaJudged:
         weight, averages, total = self.settings.history, [], 0.0
         for broker, usage in zip(brokers, usages, strict=True):
             kept = memory.brokers.get(broker.broker)
@@ -82,9 +82,9 @@ class ParityThresholdShedder:
             averages.append(average)
             total += average
         remembered = with_ewmas(memory, {broker.broker: average for broker, average in zip(brokers, averages, strict=True)})
-        return _Judged(brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered)
+        return _JavaJudged(brokers, tuple(averages), total / len(averages) if averages else 0.0, remembered)
 
-    def _main_pass(self, judged: _Judged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+    def _main_pass(self, judged: _JavaJudged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
         mean, threshold = judged.mean, self.settings.threshold_percent / 100.0
         is_below = np.array(judged.ewmas) < mean + threshold
         below = np.flatnonzero(is_below).tolist()
@@ -101,7 +101,7 @@ class ParityThresholdShedder:
             skips += staying
         return decisions, skips
 
-    def _lower_pass(self, judged: _Judged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
+    def _lower_pass(self, judged: _JavaJudged, ties: JavaTies) -> tuple[list[Decision], list[Skip]]:
         threshold = self.settings.threshold_percent / 100.0
         bound = judged.mean - threshold
         fullest, highest = None, bound

@@ -7,34 +7,23 @@ why, is in docs/decisions. Memory: the number of rounds in a row in which the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite, sqrt
 
-from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
+from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import settling, unusable
-from strategies.shedding.transfer.live import TransferRound
+from strategies.shedding.transfer.live import TransferShedder
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
-from strategies.usage import usages_by_name, weighted_usage
+from strategies.shedding.transfer.topk import top_bundles
+from strategies.usage import usages_by_name
 
 
-@dataclass(frozen=True)
-class TransferShedder:
-    """Moves bundles from the fullest to the emptiest broker, or swaps bundles, when usage is too uneven for enough rounds."""
-
-    settings: TransferSettings
-    weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
-
-    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round. The order of brokers and bundles in the view does not matter."""
-        return TransferRound(self.settings, self.weights, "fixed", _take_part, _average, judge_repaired, limits_clock=True).shed(
-            view, memory
-        )
+def transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:
+    """The repaired rule. The order of brokers and bundles in the view does not matter."""
+    return TransferShedder(settings, weights, _take_part, _average, judge_repaired, top_bundles, candidates, limits_clock=True)
 
 
 def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:

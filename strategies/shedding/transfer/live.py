@@ -7,17 +7,19 @@ The top list of a broker is the one that its own report would hold (`topk`), bui
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 
 import numpy as np
 
+from strategies.bundles.bundle_loads import BundleLoads
 from strategies.filters.contract import namespace_of
+from strategies.filters.policies import PoliciesView
 from strategies.model import NO_MEMORY, BrokerLoad, BundleStats, ClusterView, Decision, Evidence, Memory, Shedding, Skip
-from strategies.settings import Mode, Weights
-from strategies.shedding.candidates import bundles_left_alone, candidates, must_stay
+from strategies.settings import Weights
+from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.memory import gave_at, with_transfers
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.transfer.settings import (
@@ -29,7 +31,8 @@ from strategies.shedding.transfer.settings import (
     TransferVerdict,
     transferable,
 )
-from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies, top_bundles
+from strategies.shedding.transfer.topk import TopFault, TopSettings, has_policies
+from strategies.usage import weighted_usage
 
 _WHY_NOTHING = {
     "CoolDown": (
@@ -45,30 +48,42 @@ _WHY_NOTHING = {
 TakePart = Callable[[ClusterView, Weights], tuple[list[tuple[BrokerLoad, float]], list[Skip]]]
 
 
+#: Returns the rows of a broker's top list, or Java's exception.
+Top = Callable[[BundleStats, PoliciesView, TopSettings], tuple[int, ...] | TopFault]
+
+
 #: Returns the verdict of one round. Arguments: stores, settings, number of rounds in a row in which the condition held, `fresh`.
 Judge = Callable[[Stores, TransferSettings, int, bool], TransferVerdict]
 
 
 @dataclass(frozen=True)
-class TransferRound:
-    """A round of either mode; the mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`.
+class TransferShedder:
+    """Moves bundles from the fullest to the emptiest broker, or swaps bundles, when usage is too uneven for enough rounds.
+
+    The mode provides `take_part`, `average` (old average, newest figure, weight of the past, `fresh`), `judge`,
+    `top_bundles` and `candidates`.
 
     `limits_clock`: the time of a broker's averages is at most the time of its report, which matters if its clock is ahead.
     """
 
     settings: TransferSettings
     weights: Weights
-    mode: Mode
     take_part: TakePart
     average: Callable[[float | None, float, float, bool], float]
     judge: Judge
+    top_bundles: Top
+    candidates: Callable[[BundleLoads, ClusterView, Collection[str]], Candidates]
     limits_clock: bool
+
+    def usage(self, broker: BrokerLoad) -> float:
+        """Largest weighted resource (fraction)."""
+        return weighted_usage(broker.figures, self.weights)
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """Runs one round: decisions, skips and new memory."""
         usages, skips = self.take_part(view, self.weights)
         judged, averages = [broker for broker, _ in usages], self._averages(usages, memory)
-        tops = _Tops(judged, view, self.settings, self.mode)
+        tops = _Tops(judged, view, self.settings, self.top_bundles)
         entries = {broker.broker: self._entry(broker, averages[broker.broker], view.now_ms) for broker in judged}
         gave = gave_at(memory)
         stores = Stores(view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view))
@@ -152,7 +167,7 @@ class TransferRound:
     def _bundles_left_alone(self, broker: BrokerLoad, view: ClusterView, verdict: TransferVerdict, tops: _Tops) -> list[Skip]:
         moving = {move.bundle for move in verdict.moves if move.source == broker.broker}
         taken = {move.bundle for move in verdict.moves} - moving
-        found = candidates(broker.bundles, replace(view, cooling=view.cooling - moving), self.mode, taken)
+        found = self.candidates(broker.bundles, replace(view, cooling=view.cooling - moving), taken)
         staying = [name for row in found.rows if (name := broker.bundles.names[row]) not in moving]
         offered = {top.bundle for top in tops.get(broker.broker, ())}
         excluded = [name for name in staying if self.settings.is_excluded(name) or view.is_excluded(name)]
@@ -179,9 +194,9 @@ class TransferRound:
 class _Tops(Mapping[str, Sequence[OfferedBundle]]):
     """Top lists by broker, each built on first access."""
 
-    def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, mode: Mode) -> None:
+    def __init__(self, brokers: Sequence[BrokerLoad], view: ClusterView, settings: TransferSettings, top_bundles: Top) -> None:
         self._brokers, self._view = {broker.broker: broker for broker in brokers}, view
-        self._settings, self._mode = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), mode
+        self._settings, self._top = TopSettings(most=settings.top_bundles, with_policies=settings.with_policies), top_bundles
         self._made: dict[str, tuple[OfferedBundle, ...]] = {}
 
     def __getitem__(self, broker: str) -> tuple[OfferedBundle, ...]:
@@ -202,7 +217,7 @@ class _Tops(Mapping[str, Sequence[OfferedBundle]]):
         loads = broker.bundles
         offered = np.array([not self._view.is_excluded(name) for name in loads.names], dtype=bool)
         stats = BundleStats(loads.names, np.where(offered[:, None], loads.current, 0.0), loads.topics, loads.sessions)
-        rows = top_bundles(stats, self._view.policies, self._settings, self._mode)
+        rows = self._top(stats, self._view.policies, self._settings)
         with np.errstate(over="ignore", invalid="ignore"):
             throughput = (loads.current[:, 2] + loads.current[:, 3]).tolist()
         return () if isinstance(rows, TopFault) else tuple(OfferedBundle(loads.names[row], throughput[row]) for row in rows)

@@ -191,6 +191,6 @@ class Exchange:
 
     def _is_movable(self, bundle: str) -> bool:
         loop, rules = self._loop, self._loop.rules
-        if rules.moves_once and (is_system_bundle(bundle, "fixed") or any(move.bundle == bundle for move in loop.moves)):
+        if rules.moves_once and (is_system_bundle(bundle) or any(move.bundle == bundle for move in loop.moves)):
             return False
         return bundle not in loop.stores.cooling and not (rules.excludes_namespaces and loop.settings.is_excluded(bundle))

@@ -6,36 +6,23 @@ held. Outdated brokers and brokers that are gone stay among the candidates. The 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
 from strategies.java.pulsar_version import before
-from strategies.model import BrokerLoad, ClusterView, Memory, Shedding, Skip
+from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
-from strategies.shedding.transfer.live import TransferRound
+from strategies.shedding.candidates import java_candidates
+from strategies.shedding.transfer.live import TransferShedder
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
-from strategies.usage import weighted_usage, weighted_usages
+from strategies.shedding.transfer.topk import java_top_bundles
+from strategies.usage import weighted_usages
 
 
-@dataclass(frozen=True)
-class ParityTransferShedder:
-    """The rule exactly as in Java, with averages per round where reports carry none."""
-
-    settings: TransferSettings
-    weights: Weights
-
-    def usage(self, broker: BrokerLoad) -> float:
-        """Largest weighted resource (fraction)."""
-        return weighted_usage(broker.figures, self.weights)
-
-    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round; brokers in order of first appearance."""
-        return TransferRound(self.settings, self.weights, "parity", _take_part, _average, judge_as_java, limits_clock=False).shed(
-            view, memory
-        )
+def parity_transfer_shedder(settings: TransferSettings, weights: Weights) -> TransferShedder:
+    """The rule exactly as in Java, brokers in order of first appearance; with averages per round where reports carry none."""
+    return TransferShedder(settings, weights, _take_part, _average, judge_as_java, java_top_bundles, java_candidates, limits_clock=False)
 
 
 def _take_part(view: ClusterView, weights: Weights) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from strategies.model import Round
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
-from strategies.shedding.transfer.fixed import TransferShedder
-from strategies.shedding.transfer.parity import ParityTransferShedder
+from strategies.shedding.transfer.fixed import transfer_shedder
+from strategies.shedding.transfer.parity import parity_transfer_shedder
 from strategies.shedding.transfer.settings import TransferSettings
 
 
@@ -19,8 +19,8 @@ TRANSFER = SheddingStrategy(
     "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder",
     "When usage is spread too far for enough rounds, the fullest brokers transfer bundles to the emptiest, or swap with them.",
     TransferSettings,
-    fixed=TransferShedder,
-    parity=ParityTransferShedder,
+    fixed=transfer_shedder,
+    parity=parity_transfer_shedder,
     goal=GoalFigure(
         "standard deviation of the brokers' usage", usage_deviation, "target_std", scale=100.0, within=True, limit_name="target"
     ),

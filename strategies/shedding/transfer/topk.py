@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from strategies.averages.order import lightest_first, newest_order, ranks
-from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Ints
+from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
 from strategies.filters.anti_affinity import group_of
 from strategies.filters.contract import namespace_of
@@ -23,7 +23,7 @@ from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats
-from strategies.settings import Mode, Setting
+from strategies.settings import Setting
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 
@@ -52,24 +52,27 @@ class TopFault:
     java: str
 
 
-def top_bundles(
-    stats: BundleStats, policies: PoliciesView, settings: TopSettings, mode: Mode, cache_bytes: Ints | None = None
-) -> tuple[int, ...] | TopFault:
-    """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first.
+def top_bundles(stats: BundleStats, policies: PoliciesView, settings: TopSettings, cache_bytes: Ints | None = None) -> tuple[int, ...]:
+    """Rows of the heaviest bundles, at most `settings.most`, the lightest of them first; equal ones by name.
 
-    `cache_bytes`: int64[n], compared last; zeros if unknown. Only parity mode returns a fault.
+    `cache_bytes`: int64[n], compared last; zeros if unknown.
     """
-    cache = np.zeros(len(stats.names), dtype=np.int64) if cache_bytes is None else cache_bytes
-    keys = newest_order(stats.traffic, stats.topics + stats.sessions, cache)
-    busy = _busy(stats, mode)
-    may_be_offered = _Offer(policies, settings, mode)
-    if mode == "fixed":
-        return _heaviest(stats.names, keys, np.flatnonzero(busy), may_be_offered, settings.most)
+    busy = np.isfinite(stats.traffic).all(axis=1) & (_throughput(stats) > 0)
+    may_be_offered = _Offer(policies, settings, namespace_of, lambda bundle, _: is_system_bundle(bundle))
+    return _heaviest(stats.names, _keys(stats, cache_bytes), np.flatnonzero(busy), may_be_offered, settings.most)
+
+
+def java_top_bundles(
+    stats: BundleStats, policies: PoliciesView, settings: TopSettings, cache_bytes: Ints | None = None
+) -> tuple[int, ...] | TopFault:
+    """The same as in Java: NaN counts as traffic, and equal bundles follow the order of its map; or its exception."""
+    busy = _throughput(stats) != 0
+    may_be_offered = _Offer(policies, settings, _java_namespace, lambda _, namespace: _SYSTEM_NAMESPACE.fullmatch(namespace) is not None)
     order = concurrent_hash_map_order(stats.names)
     if not settings.with_policies and any(busy[row] and not has_java_namespace(name) for row, name in enumerate(stats.names)):
         return TopFault("java.lang.IllegalArgumentException")
     rows = [row for row in order.tolist() if busy[row] and may_be_offered(stats.names[row])]
-    return _selected_as_java(rows, ranks(keys).tolist(), min(settings.most, len(rows)))
+    return _selected_as_java(rows, ranks(_keys(stats, cache_bytes)).tolist(), min(settings.most, len(rows)))
 
 
 def has_policies(namespace: str, policies: PoliciesView) -> bool:
@@ -80,30 +83,38 @@ def has_policies(namespace: str, policies: PoliciesView) -> bool:
 class _Offer:
     """Whether a bundle may be in the report; every namespace is checked once."""
 
-    def __init__(self, policies: PoliciesView, settings: TopSettings, mode: Mode) -> None:
-        self._policies, self._settings, self._mode = policies, settings, mode
+    def __init__(
+        self, policies: PoliciesView, settings: TopSettings, namespace: Callable[[str], str], is_own: Callable[[str, str], bool]
+    ) -> None:
+        self._policies, self._settings, self._namespace, self._is_own = policies, settings, namespace, is_own
         self._excluded = frozenset(name.strip() for name in settings.excluded_namespaces.split(","))
         self._judged: dict[str, bool] = {}
 
     def __call__(self, bundle: str) -> bool:
-        # Java uses a name that it cannot parse as a whole.
-        namespace = namespace_of(bundle) if self._mode == "fixed" or has_java_namespace(bundle) else bundle
+        namespace = self._namespace(bundle)
         if namespace not in self._judged:
             self._judged[namespace] = self._judge(bundle, namespace)
         return self._judged[namespace]
 
     def _judge(self, bundle: str, namespace: str) -> bool:
-        if namespace in self._excluded:
+        if namespace in self._excluded or self._is_own(bundle, namespace):
             return False
-        own = is_system_bundle(bundle, "fixed") if self._mode == "fixed" else _SYSTEM_NAMESPACE.fullmatch(namespace) is not None
-        return not own and (self._settings.with_policies or not has_policies(namespace, self._policies))
+        return self._settings.with_policies or not has_policies(namespace, self._policies)
 
 
-def _busy(stats: BundleStats, mode: Mode) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Bundles with traffic; for Java, NaN counts as traffic."""
+def _java_namespace(bundle: str) -> str:
+    """Java uses a name that it cannot parse as a whole."""
+    return namespace_of(bundle) if has_java_namespace(bundle) else bundle
+
+
+def _keys(stats: BundleStats, cache_bytes: Ints | None) -> Ints:
+    cache = np.zeros(len(stats.names), dtype=np.int64) if cache_bytes is None else cache_bytes
+    return newest_order(stats.traffic, stats.topics + stats.sessions, cache)
+
+
+def _throughput(stats: BundleStats) -> Floats:
     with np.errstate(all="ignore"):
-        throughput = stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT]
-    return throughput != 0 if mode == "parity" else np.isfinite(stats.traffic).all(axis=1) & (throughput > 0)
+        return np.asarray(stats.traffic[:, THROUGHPUT_IN] + stats.traffic[:, THROUGHPUT_OUT])
 
 
 def _heaviest(names: Sequence[str], keys: Ints, busy: Ints, may_be_offered: Callable[[str], bool], most: int) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ class UniformLoadShedder:
             return [], [sole_bundle(gap, count)]
         if not gap.need >= self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
-        found, metric = candidates(broker.bundles, view, "fixed"), column(broker.bundles, gap.metric).tolist()
+        found, metric = candidates(broker.bundles, view), column(broker.bundles, gap.metric).tolist()
         movable = {broker.bundles.names[row]: metric[row] for row in found.rows}
         fitting = {name: load for name, load in movable.items() if 0 < load <= gap.need}
         names, limit = list(fitting), self.settings.max_bundles

@@ -17,7 +17,7 @@ from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
-from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, candidates, column, must_stay
+from strategies.shedding.candidates import JavaTies, Picker, bundles_left_alone, column, java_candidates, must_stay
 from strategies.shedding.uniform.settings import (
     Gap,
     Metric,
@@ -73,7 +73,7 @@ class ParityUniformLoadShedder:
             return [], [sole_bundle(gap, broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
-        loads, found = broker.bundles, candidates(broker.bundles, ties.view, "parity")
+        loads, found = broker.bundles, java_candidates(broker.bundles, ties.view)
         metric = column(loads, gap.metric)[list(found.rows)]
         names = [loads.names[row] for row in found.rows]
         slack = _OLD_SLACK if before(self.settings.pulsar_version, "4.1") else 0

@@ -15,11 +15,11 @@ from rebalancer.simulation.broker_reports import BrokerReports
 from rebalancer.simulation.clock import PERIOD_S, START_MS
 from rebalancer.simulation.clusters.drawn import drawn_world
 from rebalancer.simulation.executor_model import ExecutorModel
-from rebalancer.simulation.invariants import Invariants
 from rebalancer.simulation.leader import Leader
 from rebalancer.simulation.noise import Stream
 from rebalancer.simulation.scenarios.schema import Scenario
 from rebalancer.simulation.world import World
+from scripts.invariants import Invariants
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import Command, LoadReport, OutcomeReport, Sweep, TelemetryRecord

@@ -1,0 +1,72 @@
+"""Rules take their mode at construction: a registry or a constructor chooses a class or a function once."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.architecture.command_line import ROOT
+from tests.architecture.layers import modules, parsed
+
+PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
+#: Registry entries, which build the rule of a mode.
+CHOICES = {"strategies/shedding/contract.py": 1, "strategies/placement/contract.py": 1}
+#: Rules that still ask for their mode while they run, with the number of questions. A number may only fall, a file may only leave.
+ASKED = {
+    "rebalancer/analysis/backtest/quiet_rounds.py": 2,
+    "rebalancer/conformance/smoothed_load.py": 1,
+    "rebalancer/simulation/dispatch_limits/token_bucket.py": 1,
+    "rebalancer/simulation/leader.py": 1,
+    "rebalancer/simulation/run.py": 2,
+    "strategies/bundles/ranges.py": 1,
+    "strategies/clearance.py": 1,
+    "strategies/filters/anti_affinity.py": 1,
+    "strategies/filters/pipeline.py": 3,
+    "strategies/placement/destinations.py": 5,
+    "strategies/round.py": 1,
+    "strategies/screening.py": 3,
+    "strategies/splitting/due.py": 1,
+    "strategies/splitting/limits.py": 1,
+    "strategies/splitting/when.py": 1,
+    "strategies/splitting/when_extensible.py": 2,
+    "strategies/splitting/where.py": 5,
+}
+
+
+def test_only_registries_ask_for_the_mode() -> None:
+    asked = {file: count for file, count in comparisons().items() if count}
+
+    assert asked == {**CHOICES, **ASKED}
+
+
+@pytest.mark.parametrize(
+    "code", ["mode == 'fixed'", "'parity' != self._mode", "rules.mode in ('fixed',)", "match mode:\n case 'fixed': pass"]
+)
+def test_a_question_is_found(code: str) -> None:
+    assert questions(ast.parse(code)) == 1
+
+
+def comparisons() -> dict[str, int]:
+    """File → number of questions for the mode."""
+    files = [file for package in PACKAGES for file in modules(ROOT / package)]
+    return {file.relative_to(ROOT).as_posix(): questions(parsed(file)) for file in files}
+
+
+def questions(tree: ast.AST) -> int:
+    """Comparisons of a mode with a constant."""
+    return sum(any(map(_is_mode, _sides(node))) for node in ast.walk(tree))
+
+
+def _sides(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.Compare():
+            return [node.left, *node.comparators]
+        case ast.Match():
+            return [node.subject]
+    return []
+
+
+def _is_mode(side: ast.expr) -> bool:
+    name = side.attr if isinstance(side, ast.Attribute) else getattr(side, "id", "")
+    return name.lstrip("_") == "mode"
