@@ -50,7 +50,9 @@ class FileSource:
     @staticmethod
     def from_options(options: Any) -> FileSource:
         limits = WireLimits(int(options["max_record_bytes"]), int(options["kept_bytes"]))
-        return FileSource(parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits)
+        return FileSource(
+            parse_topic(options["uri"]), int(options["max_records"]), int(options["max_bytes"]), int(options["tasks"]), limits
+        )
 
     def reader(self) -> FileTopicReader:
         return FileTopicReader(self.topic.folder, str(self.topic), self.limits)
