@@ -62,12 +62,12 @@ check: $(STAMP) ## format, lint, types and the fast tests, in under a minute
 	@$(VENV)/bin/ruff check .
 	@$(MAKE) -j2 types fast-tests
 
-# In parallel, because mypy uses one core only.
+# In parallel, because mypy uses one core only. More processes than cores, because some tests wait for time-outs.
 .PHONY: types fast-tests
 types: $(STAMP)
 	@$(VENV)/bin/mypy $(CHECKED)
 fast-tests: $(STAMP)
-	@$(VENV)/bin/python -m pytest -q -n auto -m "not spark and not slow and not heavy" --hypothesis-profile=quick $(FAST) $(ARGS)
+	@$(VENV)/bin/python -m pytest -q -n 4 -m "not spark and not slow and not heavy" --hypothesis-profile=quick $(FAST) $(ARGS)
 
 .PHONY: format
 format: $(STAMP) ## format the code as `make check` requires

@@ -60,7 +60,7 @@ def test_no_function_is_two_functions() -> None:
     too_long = [
         f"{name(file)}:{node.lineno}: {node.name}"
         for file in ALL_MODULES
-        for node in functions(ast.parse(file.read_text("utf-8")))
+        for node in functions(parsed(file))
         if (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
     ]
     assert too_long == []
@@ -93,7 +93,7 @@ def test_tests_swap_edges_through_arguments() -> None:
         f"{name(file)}:{node.lineno}"
         for file in modules(ROOT / "tests")
         if re.search("monkeypatch|mocker|unittest", file.read_text("utf-8"))
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(parsed(file))
         if (isinstance(node, ast.arg) and node.arg in ("monkeypatch", "mocker"))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unittest"))
         or (isinstance(node, ast.Import) and any(alias.name.startswith("unittest") for alias in node.names))

@@ -68,6 +68,7 @@ def everything(store: InMemoryStore) -> object:
     return brokers, [store.get_table(one.broker) for one in brokers], kept, state.missing, state.policies, state.joined
 
 
+@pytest.mark.heavy
 @costly
 @given(strategies, seeds, seeds, lengths, st.integers(1, 400))
 def test_what_is_passed_over_decides_nothing_and_changes_nothing_else(strategy: str, seed: int, other: int, passes: int, cut: int) -> None:

@@ -6,7 +6,6 @@ from math import isnan
 
 import numpy as np
 import pytest
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from rebalancer.simulation.metrics.bounds import attainable_spread, largest_over_share, least_to_move
 from rebalancer.simulation.noise import Stream
@@ -72,6 +71,8 @@ def test_no_move_of_whole_bundles_beats_the_bound(seed: int) -> None:
 
 def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     """Columns: bundle i on broker j, then lowest and highest usage."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # here, because it takes most of a second in every process of a run
+
     bundles, brokers = len(sizes), len(idle)
     count = bundles * brokers + 2
     cost = np.zeros(count)
@@ -90,6 +91,8 @@ def _exact_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
 
 
 def _exact_moves(sizes: Floats, owner: np.ndarray[tuple[int], np.dtype[np.int64]], brokers: int, spread: float) -> float:
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     bundles = len(sizes)
     count = bundles * brokers + 2
     cost = np.zeros(count)
