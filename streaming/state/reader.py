@@ -91,10 +91,11 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
         ) from error
     found = {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
     clusters = sorted(cluster for part, cluster, _ in found if part == HEAD)
-    return [row for cluster in clusters for row in _cluster_rows(cluster, found)]
+    return [row for cluster in clusters for row in cluster_rows(cluster, found)]
 
 
-def _cluster_rows(cluster: str, packed: Mapping[tuple[str, str, int], bytes]) -> Iterator[BrokerStateRow]:
+def cluster_rows(cluster: str, packed: Mapping[tuple[str, str, int], bytes]) -> Iterator[BrokerStateRow]:
+    """Rows of one cluster, brokers in the order of their first appearance. `packed`: part, cluster and entry → value of that row."""
     head = unpack_head(packed[HEAD, cluster, 0])
     state = from_bytes(head.cluster)
     newest: dict[str, BrokerState | None] = {}
