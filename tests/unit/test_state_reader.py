@@ -12,7 +12,7 @@ from strategies.errors import StateVersionError
 from strategies.model import BrokerMemory, Figures, Traffic
 from strategies.state import ClusterState, to_bytes
 from strategies.store import BrokerState
-from streaming.state.reader import BrokerStateRow, cluster_rows, read_state
+from streaming.state.reader import BrokerStateRow, broker_rows, read_state
 from streaming.state.rows import BROKERS, HEAD, Head, pack
 
 
@@ -23,7 +23,7 @@ def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
 def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[BrokerStateRow]:
     head = Head(to_bytes(state), tuple(range(len(entries))), ())
     packed = {(BROKERS, "c", number): pack(entry) for number, entry in enumerate(entries)}
-    return list(cluster_rows("c", {(HEAD, "c", 0): pack(head), **packed}))
+    return broker_rows({(HEAD, "c", 0): pack(head), **packed})
 
 
 def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left_out() -> None:
@@ -32,6 +32,12 @@ def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left
         ClusterState(round=7), {"b1": a_broker("b1", 2), "b2": a_broker("b2", 3), "b3": a_broker("b3", 1)}, {"b1": newer, "b2": None}
     )
     assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [("c", "b3", 7, 650), ("c", "b1", 7, 777)]
+
+
+def test_clusters_come_by_name() -> None:
+    packed = {(HEAD, name, 0): pack(Head(to_bytes(ClusterState()), (0,), ())) for name in ("d", "c")}
+    packed |= {(BROKERS, name, 0): pack({"b": a_broker("b", 0)}) for name in ("d", "c")}
+    assert [row.cluster for row in broker_rows(packed)] == ["c", "d"]
 
 
 def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cluster() -> None:
