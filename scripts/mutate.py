@@ -1,7 +1,7 @@
 """Do the fast tests notice a small fault? `python -m scripts.mutate --seed 7 --count 60` makes 60, one at a time, in copies.
 
 A first run of the fast tests notes which functions each test enters. Of a mutant, those that enter its function run, the quickest first;
-with a mutant outside of functions, those that enter its module. One line per mutant; exit code 1 if one survived.
+of a mutant outside of functions, those of modules that import its own. One line per mutant; exit code 1 if one survived.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +29,8 @@ from typing import Any, NamedTuple
 import pytest
 
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
+#: Of a mutant: so many tests first, and so many at most.
+_FIRST, _MOST = 40, 200
 #: Without tests/properties, where noting what is entered takes most of the time: what these catch in addition counts as survived.
 _FOLDERS = ["tests/unit", "tests/golden"]
 _OPTIONS = [
@@ -60,7 +61,7 @@ class Mutant(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """One test of the first run: what it entered, as "file:first line", and how long it took."""
+    """One test of the first run: what it entered, as file:first line, and how long it took."""
 
     test: str
     seconds: float
@@ -93,8 +94,8 @@ def _other_values(new: Any) -> Iterator[tuple[str, ast.AST]]:
             yield "condition", new.operand
         case ast.Constant(value=bool()):
             yield "constant", ast.Constant(not new.value)
-        case ast.Constant(value=int() | float()):
-            yield "constant", ast.Constant(new.value + 1)
+        case ast.Constant(value=int() | float() as value):
+            yield "constant", ast.Constant(value + 1)
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
             new.func.id = _FUNCTIONS[name]
             new.keywords = [] if name == "sorted" else new.keywords
@@ -206,16 +207,31 @@ def first_run(tree: Path, notes: Path) -> list[Entered]:
     ]
 
 
-def _chosen(mutant: Mutant, tests: Sequence[Entered]) -> list[Entered]:
+def _chosen(root: Path, mutant: Mutant, tests: Sequence[Entered]) -> list[Entered]:
     """Those that may notice, by file, the quickest file first."""
-    inside = (
-        (lambda name: name == f"{mutant.file}:{mutant.function}") if mutant.function else (lambda name: name.startswith(f"{mutant.file}:"))
-    )
-    found = [one for one in tests if any(map(inside, one.functions))]
-    files: Counter[str] = Counter()
+    if mutant.function:
+        found = [one for one in tests if f"{mutant.file}:{mutant.function}" in one.functions]
+    else:
+        users = _users(root, mutant.file)
+        found = [one for one in tests if _file(one.test) in users or any(name.partition(":")[0] in users for name in one.functions)]
+    files: dict[str, float] = {}
     for one in found:
-        files[one.test.partition("::")[0]] += one.seconds  # type: ignore[assignment]
-    return sorted(found, key=lambda one: (files[one.test.partition("::")[0]], one.test.partition("::")[0]))
+        files[_file(one.test)] = files.get(_file(one.test), 0.0) + one.seconds
+    return sorted(found, key=lambda one: (files[_file(one.test)], _file(one.test)))[:_MOST]
+
+
+def _users(root: Path, file: str) -> set[str]:
+    """A module, and those of the areas and tests that import it."""
+    line = f"from {file.removesuffix('.py').replace('/', '.')} import"
+    folders = [*AREAS, *_FOLDERS]
+    return {
+        file,
+        *(str(path.relative_to(root)) for one in folders for path in (root / one).rglob("*.py") if line in path.read_text("utf-8")),
+    }
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _pytest(tree: Path, arguments: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None) -> str | None:
@@ -234,26 +250,32 @@ def _pytest(tree: Path, arguments: Sequence[str], limit_s: float, more: Mapping[
 
 def verdict(tree: Path, mutant: Mutant, tests: Sequence[Entered]) -> str:
     """Makes the mutant in a copy of the tree, and names the first test that fails."""
-    chosen = _chosen(mutant, tests)
+    chosen = _chosen(tree, mutant, tests)
     if not chosen:
         return "survived: no fast test enters it"
     path = tree / mutant.file
     before = path.read_bytes()
     path.write_bytes(before[: mutant.span[0]] + mutant.new.encode() + before[mutant.span[1] :])
     try:
-        ids = tree / "mutant-tests.txt"
-        ids.write_text("\n".join(one.test for one in chosen), "utf-8")
-        limit_s = 60 + 10 * sum(one.seconds for one in chosen)
-        shown = _pytest(tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], limit_s)
+        for some in (chosen[:_FIRST], chosen[_FIRST:]):
+            found = _caught(tree, some) if some else ""
+            if found:
+                return f"caught by {found}"
     finally:
         path.write_bytes(before)
+    return f"survived {len(chosen)} tests"
+
+
+def _caught(tree: Path, tests: Sequence[Entered]) -> str:
+    """By which test, or else how; empty if all of them pass."""
+    ids = tree / "mutant-tests.txt"
+    ids.write_text("\n".join(one.test for one in tests), "utf-8")
+    shown = _pytest(tree, ["-x", "--tb=no", f"@{ids}", *_OPTIONS], 60 + 10 * sum(one.seconds for one in tests))
     if shown is None:
-        return "caught by the time-out"
+        return "the time-out"
     failed = next((line for line in shown.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-    if failed:
-        return f"caught by {failed.split(' ')[1]}"
     last = shown.strip().splitlines()[-1]
-    return f"survived {len(chosen)} tests" if " passed" in last else f"caught by pytest: {last}"
+    return failed.split(" ")[1] if failed else "" if " passed" in last else f"pytest: {last}"
 
 
 def copied(root: Path, tree: Path) -> Path:
@@ -273,13 +295,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutate", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--skip", type=int, default=0, help="go on with the run of the same seed after so many mutants")
     parser.add_argument("--only", default="", help="a path's beginning: mutants of these files only")
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     parser.add_argument("--notes", type=Path, help="what the tests enter: made if it does not exist, used again if it does")
     options = parser.parse_args(arguments)
     root = Path(__file__).parents[1]
-    chosen = [one for one in drawn(root, options.seed, options.count) if one.file.startswith(options.only)]
+    chosen = [one for one in drawn(root, options.seed, options.count)[options.skip :] if one.file.startswith(options.only)]
     if options.list:
         print(*map(line_of, chosen), sep="\n")
         return 0

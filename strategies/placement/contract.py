@@ -84,7 +84,7 @@ class Candidate:
         except (OverflowError, ValueError):
             return inf
         come, gone = (sum(moved.long_rate for moved in moves.values()) for moves in (self.arriving, self.leaving))
-        return max(0.0, total + come - gone)
+        return max(total + come - gone, 0.0)  # in this order NaN stays NaN
 
 
 @dataclass(frozen=True)

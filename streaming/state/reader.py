@@ -89,9 +89,13 @@ def _read(spark: SparkSession, folder: Path) -> list[BrokerStateRow]:
             f"the state in {folder} cannot be read: is it a whole checkpoint? If its job is running, try again. "
             f"Spark's messages are in {folder / SPARK_LOG}"
         ) from error
-    found = {named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows}
-    clusters = sorted(cluster for part, cluster, _ in found if part == HEAD)
-    return [row for cluster in clusters for row in _cluster_rows(cluster, found)]
+    return broker_rows({named_row(row.user_map_key.name): bytes(row.user_map_value.packed) for row in rows})
+
+
+def broker_rows(packed: Mapping[tuple[str, str, int], bytes]) -> list[BrokerStateRow]:
+    """Brokers of all clusters, in the order of `read_state`. `packed`: part, cluster and entry → value of that row."""
+    clusters = sorted(cluster for part, cluster, _ in packed if part == HEAD)
+    return [row for cluster in clusters for row in _cluster_rows(cluster, packed)]
 
 
 def _cluster_rows(cluster: str, packed: Mapping[tuple[str, str, int], bytes]) -> Iterator[BrokerStateRow]:

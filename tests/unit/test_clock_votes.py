@@ -10,7 +10,7 @@ import pytest
 
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import SettingsError
-from strategies.model import Event, Rejection, Round, TelemetryRecord
+from strategies.model import Event, Rejection, Round, TelemetryRecord, Tombstone
 from strategies.settings import RoundSettings
 from strategies.state import from_bytes, to_bytes
 from strategies.store import InMemoryStore
@@ -117,6 +117,19 @@ def test_an_executor_that_is_ahead_moves_no_time_and_its_outcome_counts(lead: in
     assert (skip.subject, skip.evidence["producer"]) == ("cluster", "executor")
     assert skip.text.startswith("the executor: its clock is ")
     assert skip.text.endswith(" s ahead of the cluster's time: check it"), "its clock says nothing about that of a broker"
+
+
+def test_a_broker_that_withdraws_its_figures_with_a_leading_clock_is_heard_again_when_it_is_repaired() -> None:
+    gone = Tombstone("c", "c:1", T0 + (120 + 150) * 1000)
+    events = fold_all(engine(), [*raw(range(2)), gone, *raw(range(2, 5))])
+    assert rounds(events)[-1].brokers == ("a:1", "b:1", "c:1")
+    assert not [event for event in events if isinstance(event, Rejection)]
+
+
+def test_a_withdrawal_of_long_ago_is_rejected_with_its_own_time() -> None:
+    old = Tombstone("c", "c:1", T0 - 3_600_000)
+    (rejection,) = [event for event in fold_all(engine(), [*raw(range(2)), old, *raw(range(2, 3))]) if isinstance(event, Rejection)]
+    assert (rejection.code, rejection.record) == ("clock-behind", old)
 
 
 def test_a_collector_whose_clock_was_set_back_goes_on_with_its_next_pass() -> None:

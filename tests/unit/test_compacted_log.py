@@ -79,6 +79,16 @@ def test_what_is_gone_does_not_come_back_from_an_older_entry() -> None:
     assert kept.entries == {3: {"b": 2}}
 
 
+@pytest.mark.parametrize(("names", "oldest_is_kept"), [(35, True), (34, False)])
+def test_twice_what_is_new_and_64_items_more_may_be_kept(names: int, oldest_is_kept: bool) -> None:
+    """33 of 35 are gone: 68 items for two values. 33 of 34: 67 items for one."""
+    kept = Kept()
+    kept.write(**{f"n{i}": i for i in range(names)})
+    kept.write(**dict.fromkeys([f"n{i}" for i in range(33)]))
+    assert (0 in kept.entries) is oldest_is_kept
+    assert kept.read_again().values == {f"n{i}": i for i in range(33, names)}
+
+
 def test_what_was_never_there_leaves_no_trace_when_it_goes() -> None:
     kept = Kept()
     kept.write(a=None)

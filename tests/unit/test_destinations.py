@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from strategies.filters.pipeline import Filters, FilterSettings
@@ -15,7 +17,7 @@ from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.settings import Mode
 from tests.unit.placement_builders import policies, policy
-from tests.unit.shedding_builders import WEIGHTS, Load, broker, ns, view
+from tests.unit.shedding_builders import WEIGHTS, Load, broker, loads, ns, view
 
 
 def leave(bundle: str, source: str = "b1:1", destination: str | None = None) -> Decision:
@@ -155,6 +157,20 @@ class TestEveryMoveCounts:
         assert refusal is not None
         assert refusal.code == {"b2:1": "draining", "b9:1": "not-there"}[destination]
         assert destinations(hot(), cool("b2", 10)).refusal(ns(0), "b1:1", "b2:1") is None
+
+
+def test_what_a_bundle_brings_counts_wherever_a_broker_is_asked_about() -> None:
+    """b2 has room for a bundle without topics, not for one of five."""
+    table = loads({ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)})
+    table = replace(table, topics=np.array([5, 0]))
+    full = replace(broker("b1", 80.0, 20.0, {ns(0): Load(mib=10.0), ns(1): Load(mib=10.0)}), load_bundles=lambda: table)
+    round_ = destinations(full, cool("b2", 10), settings=FilterSettings(distribute_evenly=False, max_topics=4))
+    refusal = round_.refusal(ns(0), "b1:1", "b2:1")
+    assert refusal is not None
+    assert refusal.code == "too-many-topics"
+    assert round_.refusal(ns(1), "b1:1", "b2:1") is None
+    assert (round_.takers(ns(0), "b1:1"), round_.takers(ns(1), "b1:1")) == ((), ("b2:1",))
+    assert (round_.may_be_relieved(ns(0), "b1:1"), round_.may_be_relieved(ns(1), "b1:1")) == (False, True)
 
 
 def test_a_ledger_moves_figures_bundles_and_topics() -> None:

@@ -75,6 +75,11 @@ class TestLeastLongTermRate:
     def test_a_broker_that_will_be_overloaded_is_none_to_choose(self) -> None:
         assert best(BY_RATE, candidate("b1", 50, 0, after=90), candidate("b2", 60, 900)) == ["b2"]
 
+    def test_rates_that_are_no_numbers_are_no_choice(self) -> None:
+        answer = placed(BY_RATE, candidate("b1", 50, float("inf")), candidate("b2", 50, float("inf")))
+        assert (answer.best, answer.chosen, answer.code) == ((), None, "unusable-figures")
+        assert best(BY_RATE, candidate("b1", 50, float("nan")), candidate("b2", 50, 900)) == ["b2"]
+
 
 class TestAvg:
     def test_every_bundle_has_its_own_place_in_the_plan(self) -> None:

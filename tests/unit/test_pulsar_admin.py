@@ -12,6 +12,8 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
+from sinks.topics.pulsar.topic_admin import pulsar_topic_facts
+from sinks.topics.uri import parse_topic
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned, Refused, SettingsError, Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster, Request
 from tests.pulsar_fake.server import FakePulsar, Fault
@@ -91,6 +93,14 @@ def test_names_are_quoted_so_that_brokers_read_the_same_name(admin: Connect) -> 
                 pulsar.asked("PUT")[-1].target
                 == f"/admin/v2/namespaces/{quoted}/0x00000000_0x80000000/unload?destinationBroker=br%261:8080"
             )
+
+
+def test_the_name_of_a_topic_is_quoted_too() -> None:
+    with running(Cluster()) as pulsar:
+        topic = parse_topic("pulsar://host:1/t/ns/50%2541%20b")
+        assert topic.name.endswith("50%41 b")
+        assert pulsar_topic_facts(topic, PulsarSettings("c", pulsar.admin_urls)) is None
+        assert pulsar.asked("GET")[-1].target == "/admin/v2/persistent/t/ns/50%2541%20b/partitions"
 
 
 @pytest.mark.parametrize("manager", ["modular", "extensible"])

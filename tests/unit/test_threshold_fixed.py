@@ -42,6 +42,12 @@ def test_are_answered_as_by_java() -> None:
     assert picked(play(LOWER, seen)[0]) == {"b7:1": [ns(0)]}
 
 
+@pytest.mark.parametrize(("sizes", "left"), [((180, 120), {"b7:1": [ns(0)]}), ((300,), {})])
+def test_the_lower_boundary_takes_from_a_broker_of_two_bundles_and_leaves_a_sole_one(sizes: tuple[int, ...], left: object) -> None:
+    loaded = [broker(f"b{number}", 80.0, 400.0, unknown=1) for number in range(1, 11) if number != 7]
+    assert picked(play(LOWER, view(*loaded, broker("b7", 81.0, 400.0, bundles(*sizes)), broker("b11", 0.0)))[0]) == left
+
+
 def test_a_reason_tells_the_figures_in_one_sentence() -> None:
     (decision,) = shed(*forty_ten_ten(broker("b1", 40.0, 100.0, bundles(20, 16)))).decisions
     assert decision.text == (

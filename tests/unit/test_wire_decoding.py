@@ -10,7 +10,7 @@ import pytest
 
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.limits import WireLimits
+from sinks.wire.limits import WireLimits, clip
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
 from strategies.errors import WireError
@@ -229,6 +229,15 @@ def test_a_record_is_too_large_by_its_true_size_even_when_it_was_cut() -> None:
     with pytest.raises(WireError, match=r"5001 bytes, more than wire\.max_record_bytes = 5000") as raised:
         decode(record[:100], origin, limits)
     assert raised.value.code == "too-large"
+
+
+def test_a_record_as_large_as_the_limit_is_whole_and_a_larger_one_is_cut() -> None:
+    record = load_report()
+    decode(record, b"", WireLimits(max_record_bytes=len(record)))
+    with pytest.raises(WireError, match="more than"):
+        decode(record, b"", WireLimits(max_record_bytes=len(record) - 1))
+    at_most = bytes(8 * 2**20)
+    assert (len(clip(at_most, WireLimits())), len(clip(at_most + b" ", WireLimits()))) == (8 * 2**20, 65_536)
 
 
 def test_the_cluster_is_found_whatever_else_is_wrong() -> None:

@@ -1,0 +1,63 @@
+"""What `rebalancer state` prints of a cluster: the newest entry of each broker, in the order in which they appeared, with its age."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strategies.clock import Clock
+from strategies.errors import StateVersionError
+from strategies.model import BrokerMemory, Figures, Traffic
+from strategies.state import ClusterState, to_bytes
+from strategies.store import BrokerState
+from streaming.state.reader import BrokerStateRow, broker_rows, read_state
+from streaming.state.rows import BROKERS, HEAD, Head, pack
+
+
+def a_broker(name: str, order: int, digest: str = "d") -> BrokerState:
+    return BrokerState(name, order, 700, 1, 900, 650, 1, 1, digest, "d", Figures())
+
+
+def read(state: ClusterState, *entries: dict[str, BrokerState | None]) -> list[BrokerStateRow]:
+    head = Head(to_bytes(state), tuple(range(len(entries))), ())
+    packed = {(BROKERS, "c", number): pack(entry) for number, entry in enumerate(entries)}
+    return broker_rows({(HEAD, "c", 0): pack(head), **packed})
+
+
+def test_of_each_broker_the_newest_entry_counts_and_those_that_are_gone_are_left_out() -> None:
+    newer = replace(a_broker("b1", 2), sampled_at_ms=777)
+    rows = read(
+        ClusterState(round=7), {"b1": a_broker("b1", 2), "b2": a_broker("b2", 3), "b3": a_broker("b3", 1)}, {"b1": newer, "b2": None}
+    )
+    assert [(row.cluster, row.broker, row.round, row.sampled_at_ms) for row in rows] == [("c", "b3", 7, 650), ("c", "b1", 7, 777)]
+
+
+def test_clusters_come_by_name() -> None:
+    packed = {(HEAD, name, 0): pack(Head(to_bytes(ClusterState()), (0,), ())) for name in ("d", "c")}
+    packed |= {(BROKERS, name, 0): pack({"b": a_broker("b", 0)}) for name in ("d", "c")}
+    assert [row.cluster for row in broker_rows(packed)] == ["c", "d"]
+
+
+def test_the_age_of_a_broker_is_that_of_its_newest_figures_by_the_time_of_its_cluster() -> None:
+    (row,) = read(ClusterState(clock=Clock(1_000)), {"b1": a_broker("b1", 0)})
+    assert (row.reported_at_ms, row.age_ms) == (900, 100)
+    (row,) = read(ClusterState(), {"b1": a_broker("b1", 0)})
+    assert row.age_ms is None
+
+
+def test_every_figure_has_its_own_column() -> None:
+    figures = Figures(traffic=Traffic(1.0, 2.0, 30.0, 40.0), bundle_count=5)
+    memory = BrokerMemory(ewma=0.1, placement_ewma=0.2, hit_high=3, hit_low=4, throughput_ewma=5.5, gave_at_ms=6)
+    (row,) = read(ClusterState(), {"b1": replace(a_broker("b1", 0), figures=figures, memory=memory)})
+    assert (row.ewma, row.placement_ewma, row.hit_high, row.hit_low, row.throughput_ewma, row.gave_at_ms) == (0.1, 0.2, 3, 4, 5.5, 6)
+    assert (row.bundles, row.msg_rate, row.msg_throughput, row.usage_average) == (5, 3.0, 70.0, None)
+
+
+@pytest.mark.parametrize("prefix", ["", "file:"])
+def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path, prefix: str) -> None:
+    (tmp_path / "a b").mkdir()
+    place = (tmp_path / "a b").as_uri() if prefix else tmp_path / "a b"
+    with pytest.raises(StateVersionError, match="a b is not a checkpoint of this program"):
+        read_state(place)
