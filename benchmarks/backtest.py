@@ -93,7 +93,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
     """Memory: of the largest process."""
     from rebalancer.analysis.backtest.run import BacktestJob
-    from rebalancer.analysis.backtest.several import run_all
+    from rebalancer.analysis.backtest.several_clusters import run_all
     from rebalancer.settings.load import load
 
     jobs = [

@@ -16,7 +16,7 @@ from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
 from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
-from sinks.wire.outputs import event_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.model import Command, TelemetryRecord

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
 from sinks.wire.origin import pack_origin
-from sinks.wire.outputs import OutputRow, event_row, rejected_row
+from sinks.wire.output_rows import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.engine import Engine, EngineSettings
 from strategies.errors import WireError
 from strategies.store import InMemoryStore

@@ -10,9 +10,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from strategies.clock import Clock
-from strategies.clock_votes import check_clock, counted, went_back
-from strategies.cluster_time import clock_rejection, forget_everything_timed, set_back, timed
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.pipeline import Filters, FilterSettings
 from strategies.limits.budget import within_the_hour
 from strategies.limits.settings import LimitSettings
@@ -35,6 +33,7 @@ from strategies.outcomes import after_commands, learn_outcome, without_settled
 from strategies.packing import pack_record, unpack_record
 from strategies.placement.destinations import DestinationRules, DestinationSettings
 from strategies.placement.registry import PLACERS, placer
+from strategies.producer_votes import check_clock, counted, went_back
 from strategies.registry import Registry
 from strategies.reports import REPEATED, accept_report, depart, newest_report_ms
 from strategies.round import run_round
@@ -45,6 +44,7 @@ from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.limits import SplitSettings
 from strategies.state import ClusterState, InFlight
 from strategies.store import BrokerState, StateStore
+from strategies.time_changes import clock_rejection, forget_everything_timed, set_back, timed
 
 #: Number of rounds for which the averages of a bundle that left a broker are kept for the broker that takes it.
 _ROUNDS_TO_WAIT = 5

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from strategies.clearance import Leaving, LeavingRules, decide
-from strategies.dispatch_limits.advice import ReliefOptions, due_advice
+from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.estimate import Estimate, spread
 from strategies.filters.contract import Refusal
 from strategies.limits.budget import Budget
@@ -28,7 +28,7 @@ from strategies.round_input import RoundInput, RoundResult, Rules
 from strategies.screening import Screened, on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder
 from strategies.splitting.due import SplitRules, due_splits
-from strategies.splitting.when import bundles_per_namespace
+from strategies.splitting.when_modular import bundles_per_namespace
 
 _NOT_NOW = "the time is outside limits.windows"
 #: Number of bundles left alone that a round names: a fixed number, plus some per broker. The others are counted.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strategies.clock import Stray
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.limits.budget import Spent
 from strategies.limits.settings import LimitSettings
 from strategies.limits.windows import Window

@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads, no_bundles
-from strategies.clock_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.estimate import burdened
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.limits.names import matcher, of_namespaces
 from strategies.model import BrokerLoad, ClusterView, Figures, Skip
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
+from strategies.producer_votes import COLLECTOR, EXECUTOR, tolerance_of
 from strategies.round_input import RoundInput, Rules
 from strategies.state import Departed, InFlight
 from strategies.store import BrokerState

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,11 +17,11 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.limits import WireLimits
 from sinks.wire.origin import pack_origin
-from sinks.wire.outputs import rejected_row
+from sinks.wire.output_rows import rejected_row
 from sinks.wire.position import Position
 from sinks.wire.raw import RecordMetadata, SourceSettings, enveloped
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import WireError
 from strategies.model import TelemetryRecord
 from strategies.packing import pack_record, unpack_record
@@ -113,18 +112,6 @@ def packer(
     return pack_batches
 
 
-def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
-    """Clusters in the order of their names, each with its records in topic order, whatever the order of the rows.
-
-    If a cluster's records are in several partitions, these are merged by time. The order within a partition never changes, so a clock that
-    jumps back cannot reorder a topic of keyed records (one partition per cluster).
-    """
-    found: defaultdict[str, list[Decoded]] = defaultdict(list)
-    for one in decoded:
-        found[one.cluster].append(one)
-    return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
-
-
 def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
     """Values of the column `packed`, each complete as soon as it is large enough."""
     some: list[DecodedEntry] = []
@@ -137,16 +124,6 @@ def pack_entries(entries: Iterable[DecodedEntry]) -> Iterator[bytes]:
             some, size = [], 0
     if some:
         yield msgspec.msgpack.encode(some)
-
-
-def _in_order(some: list[Decoded]) -> list[Decoded]:
-    some.sort(key=itemgetter(0, 1))
-    newest: dict[int, int] = {}
-    times: list[int] = []
-    for one in some:
-        newest[one.partition] = max(newest.get(one.partition, 0), one.ts)
-        times.append(newest[one.partition])
-    return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset
 
 
 def _packed(batch: Any, limits: WireLimits, source: SourceSettings, side_by_side: bool) -> Mapping[str, list[DecodedEntry]]:

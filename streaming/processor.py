@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from sinks.wire.outputs import OutputRow, event_row
+from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.engine import Engine, EngineSettings
 from strategies.store import StateStore
-from streaming.decode import Decoded, ReadRows, by_cluster
+from streaming.decode import Decoded, ReadRows
 from streaming.state.rows import STATE_KEY, STATE_VALUE
 from streaming.state.store import MapVariable, Rows, StoreCache
 
@@ -75,3 +77,25 @@ def fold(engine: Engine, records: Iterable[Decoded], store: StateStore, key: Sig
             yield OutputRow("rejected", one.cluster, one.rejected)
         else:
             yield from (event_row(event, key) for event in engine.fold(one.record, store))
+
+
+def by_cluster(decoded: Iterable[Decoded]) -> Mapping[str, list[Decoded]]:
+    """Clusters in the order of their names, each with its records in topic order, whatever the order of the rows.
+
+    If a cluster's records are in several partitions, these are merged by time. The order within a partition never changes, so a clock that
+    jumps back cannot reorder a topic of keyed records (one partition per cluster).
+    """
+    found: defaultdict[str, list[Decoded]] = defaultdict(list)
+    for one in decoded:
+        found[one.cluster].append(one)
+    return {cluster: _in_order(found[cluster]) for cluster in sorted(found)}
+
+
+def _in_order(some: list[Decoded]) -> list[Decoded]:
+    some.sort(key=itemgetter(0, 1))
+    newest: dict[int, int] = {}
+    times: list[int] = []
+    for one in some:
+        newest[one.partition] = max(newest.get(one.partition, 0), one.ts)
+        times.append(newest[one.partition])
+    return [some[i] for i in sorted(range(len(some)), key=times.__getitem__)]  # stable: same time, then partition, then offset

@@ -9,9 +9,9 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import TopicAccess
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.settings import Topics
-from sinks.wire.limits import WireLimits
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
+from sinks.wire.size_limits import WireLimits
 from strategies.settings import Setting
 from streaming.jars.connector import JarSettings
 

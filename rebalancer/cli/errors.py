@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import typer
 from typer.exceptions import TyperException
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from strategies.errors import RebalancerError, SettingsError
 
 _SPARK = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "google"})
@@ -33,20 +33,20 @@ def reported(debug: bool = False, complain: Callable[[str], None] = _to_stderr) 
         raise
     except BrokenPipeError:
         _silence_stdout()
-        raise typer.Exit(exits.ERROR) from None
+        raise typer.Exit(exit_codes.ERROR) from None
     except RebalancerError as error:
         _show_traceback(debug)
         for text in error.complaints if isinstance(error, SettingsError) else [str(error)]:
             complain(text)
-        raise typer.Exit(exits.SETTINGS if isinstance(error, SettingsError) else exits.ERROR) from error
+        raise typer.Exit(exit_codes.SETTINGS if isinstance(error, SettingsError) else exit_codes.ERROR) from error
     except OSError as error:
         _show_traceback(debug)
         complain(_sentence(error))
-        raise typer.Exit(exits.ERROR) from error
+        raise typer.Exit(exit_codes.ERROR) from error
     except Exception as error:
         _show_traceback(debug)
         complain(_unexpected(error))
-        raise typer.Exit(exits.ERROR) from error
+        raise typer.Exit(exit_codes.ERROR) from error
 
 
 def _unexpected(error: Exception) -> str:

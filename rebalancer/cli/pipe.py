@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import IO
 
 from rebalancer.analysis.replay.decisions import line
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 
 
 def answer(answers: Iterable[list[OutputRow]], out: IO[bytes], err: IO[str], rejected: IO[bytes] | None) -> None:

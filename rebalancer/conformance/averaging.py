@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.broker_conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BrokerData, BundleData, TrafficData, row_of
 from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings
 from rebalancer.conformance.vectors import Case
 from strategies.averages.bundle_averages import LONG_SAMPLES, SHORT_SAMPLES, advance
-from strategies.averages.order import BYTES_PER_STEP, MESSAGES_PER_STEP, newest_order, truncated
+from strategies.averages.bundle_order import BYTES_PER_STEP, MESSAGES_PER_STEP, newest_order, truncated
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.usage import percent, unweighted_usage, weighted_usage
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.vectors import Case, Number
 from strategies.errors import SettingsError
 from strategies.filters.anti_affinity import anti_affine, bundles_owned, group_members, may_leave, namespaces_served

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.conformance.active_brokers import only_active
-from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.broker_conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import (
     AverageData,
     BrokerData,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalancer.conformance.active_brokers import only_active
-from rebalancer.conformance.conf import settings_of, weights_of
+from rebalancer.conformance.broker_conf import settings_of, weights_of
 from rebalancer.conformance.data_maps import BundleRow, DataMaps, RoundData
 from rebalancer.conformance.vectors import Case
 from strategies.model import Decision, Memory, Shedding

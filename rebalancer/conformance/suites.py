@@ -10,8 +10,8 @@ from rebalancer.conformance.averaging import AveragingSuite, broker_sums, bundle
 from rebalancer.conformance.filters import FilterSuite, anti_affinity, even_distribution, isolation, topic_count
 from rebalancer.conformance.placement import PlacementSuite, PlannedSuite, smoothed_usage
 from rebalancer.conformance.shedding import SheddingSuite, averages, hits_and_plan, nothing_else
-from rebalancer.conformance.split_deciders import ModularSplitSuite, OwnSplitSuite
-from rebalancer.conformance.splits import AlgorithmSuite, HashingSuite
+from rebalancer.conformance.split_boundaries import AlgorithmSuite, HashingSuite
+from rebalancer.conformance.split_decisions import ModularSplitSuite, OwnSplitSuite
 from rebalancer.conformance.throttling import BucketSuite, LimiterSuite
 from rebalancer.conformance.topk import TopSuite
 from rebalancer.conformance.transfer import TransferSuite

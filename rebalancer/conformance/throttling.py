@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.vectors import Case
 from rebalancer.simulation.dispatch_limits.limiters import LIMITERS, BucketLimiter, ClassicLimiter
 from rebalancer.simulation.dispatch_limits.rates import BrokerRates, DispatchRate, PublishRate

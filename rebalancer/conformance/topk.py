@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.conformance.averaging import StatsData, stats_columns
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.vectors import Case
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.model import BundleStats

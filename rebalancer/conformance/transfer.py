@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import patched
 from rebalancer.conformance.vectors import Case, Number
 from strategies.shedding.transfer.parity import judge_as_java

@@ -15,7 +15,7 @@ from rebalancer.settings.log import LogSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.topics.uri import TopicUri
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.filters.pipeline import FilterSettings
 from strategies.limits.settings import LimitSettings

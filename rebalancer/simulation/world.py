@@ -9,10 +9,10 @@ import numpy as np
 
 from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.demand import Demand, Part
-from rebalancer.simulation.dispatching import Dispatching, Presence
 from rebalancer.simulation.fleet import FULL, Fleet
 from rebalancer.simulation.noise import Chance
 from rebalancer.simulation.ownership import NO_BROKER, Ownership
+from rebalancer.simulation.throttled_traffic import Dispatching, Presence
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.bundles.ranges import parse_bundle
 

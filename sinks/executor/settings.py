@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.signing import SigningKey
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.admission import AdmissionRules
 from strategies.errors import SettingsError
 from strategies.limits.names import patterns

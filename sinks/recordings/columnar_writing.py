@@ -11,7 +11,7 @@ import numpy as np
 
 from sinks.recordings.columnar import FIGURES, REPEATED, TRAFFIC, schema
 from sinks.wire.codec import decode
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SettingsError, SinkError, WireError
 from strategies.model import LoadReport, Sweep, TelemetryRecord
 from strategies.packing import figures_to_list

@@ -17,8 +17,8 @@ from sinks.topics.access import Reader, TopicAccess, TopicRecord, open_reader
 from sinks.topics.readable import Skipped, readable
 from sinks.topics.retry_backoff import RetryBackoff
 from sinks.topics.uri import TopicUri
-from sinks.wire.limits import WireLimits
 from sinks.wire.raw import SourceSettings
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)

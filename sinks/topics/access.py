@@ -15,8 +15,8 @@ from sinks.topics.kafka.topic import KafkaPublisher, KafkaTopicConsumer
 from sinks.topics.pulsar.partition import QUEUE
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
 from sinks.topics.uri import TopicUri
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.raw import SourceSettings, check_source
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 __all__ = ["Consumer", "Publisher", "Reader", "TopicAccess", "TopicRecord", "open_consumer", "open_publisher", "open_reader"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
-from sinks.topics.pulsar.message import id_at, is_shared
+from sinks.topics.pulsar.message_id import id_at, is_shared
 from sinks.wire.position import Position
 from strategies.errors import WireError
 

@@ -22,10 +22,10 @@ from sinks.wire.encoding import (
     to_command,
     to_round,
 )
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits, clip
 from sinks.wire.names import check_broker, check_bundles, check_cluster, is_cluster
+from sinks.wire.nesting_limits import check_shape, check_utf8
 from sinks.wire.origin import origin_size
-from sinks.wire.shape import check_shape, check_utf8
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits, clip
 from strategies.errors import WireError
 from strategies.model import Command, Outcome, Round, TelemetryRecord
 

@@ -20,7 +20,7 @@ import msgspec
 from sinks.wire.contracts.commands import CommandRecord
 from sinks.wire.contracts.telemetry import PoliciesRecord
 from sinks.wire.names import quoted
-from sinks.wire.shape import check_utf8, too_deep
+from sinks.wire.nesting_limits import check_utf8, too_deep
 from strategies.errors import WireError
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")

@@ -10,10 +10,10 @@ from strategies.filters.contract import Refusal
 from strategies.filters.pipeline import LoadManager
 from strategies.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.settings import Mode
+from strategies.splitting.boundaries import Cuts
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when import Splits, modular_splits
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.where import Cuts
+from strategies.splitting.when_modular import Splits, modular_splits
 
 
 @dataclass(frozen=True, slots=True)

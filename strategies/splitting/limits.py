@@ -14,7 +14,7 @@ import numpy as np
 from strategies.bundles.bundle_loads import Floats, Ints
 from strategies.model import MIB, Evidence
 from strategies.settings import Mode, Setting
-from strategies.splitting.where import Algorithm, FlowSettings
+from strategies.splitting.boundaries import Algorithm, FlowSettings
 
 #: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")

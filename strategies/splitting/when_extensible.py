@@ -18,9 +18,9 @@ from strategies.filters.contract import namespace_of
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.model import BundleStats, Decision, Skip
 from strategies.settings import Mode
+from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.limits import REASONS, Sizes, SplitSettings, excess, reason_text, reasons
-from strategies.splitting.when import namespace_full, stays_whole
-from strategies.splitting.where import Cuts, SplitFault
+from strategies.splitting.when_modular import namespace_full, stays_whole
 
 
 @dataclass(frozen=True, slots=True)

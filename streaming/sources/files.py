@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.topics.uri import TopicUri, parse_topic
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 from streaming.sources.backlog import count_lines
 from streaming.sources.records import RECORDS, WORTH_A_TASK, record_batch
 

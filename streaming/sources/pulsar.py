@@ -20,7 +20,7 @@ from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.uri import TopicUri
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan
 from streaming.sources.records import RECORDS, record_batch

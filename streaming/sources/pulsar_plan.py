@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from sinks.topics.pulsar.message import MessageId
+from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.topics.start_position import start_ms
 from strategies.errors import PublishTimeout, SinkError

@@ -14,7 +14,7 @@ PACKAGES = ("strategies", "sinks", "streaming", "rebalancer")
 CHOICES = {"strategies/shedding/contract.py": 1, "strategies/placement/contract.py": 1}
 #: Rules that still ask for their mode while they run, with the number of questions. A number may only fall, a file may only leave.
 ASKED = {
-    "rebalancer/analysis/backtest/quiet_rounds.py": 2,
+    "rebalancer/analysis/backtest/quiet_round_finder.py": 2,
     "rebalancer/conformance/smoothed_load.py": 1,
     "rebalancer/simulation/dispatch_limits/token_bucket.py": 1,
     "rebalancer/simulation/leader.py": 1,
@@ -28,9 +28,9 @@ ASKED = {
     "strategies/screening.py": 3,
     "strategies/splitting/due.py": 1,
     "strategies/splitting/limits.py": 1,
-    "strategies/splitting/when.py": 1,
+    "strategies/splitting/when_modular.py": 1,
     "strategies/splitting/when_extensible.py": 2,
-    "strategies/splitting/where.py": 5,
+    "strategies/splitting/boundaries.py": 5,
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
 from rebalancer.analysis.report.page import PageTable, Several, render, write_page
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from rebalancer.simulation.closed_loop import EngineDecider, closed_loop
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.timeline import Membership, Move, Timeline
@@ -232,7 +232,7 @@ def test_a_report_of_extreme_times_opens(tmp_path: Path, open_page: Open, last_m
     lines, recording, path = moved_to(uneven(rounds=8), last_ms), tmp_path / "extreme.jsonl", tmp_path / "report.html"
     recording.write_bytes(b"".join(line + b"\n" for line in [*lines, *(moved_to(lines[-1:], ts)[0] for ts in beyond)]))
     done = rebalancer("replay", recording, "--json", "--html", path)
-    assert done.code == exits.OK, done.err
+    assert done.code == exit_codes.OK, done.err
     assert done.json["rejected"]["total"] == len(beyond)
     page = open_page(path)
     assert page.locator("#usage .scatterlayer .trace").count() > 1

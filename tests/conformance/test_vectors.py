@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.conformance.playing import compare
+from rebalancer.conformance.play_vectors import compare
 from rebalancer.conformance.suites import SUITES
 from rebalancer.conformance.vectors import read_cases
 

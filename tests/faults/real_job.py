@@ -18,7 +18,7 @@ from uuid import uuid4
 from rebalancer.settings.load import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.uri import file_topic_uri
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
 
 PROJECT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.wire.codec import decode
 from strategies.model import LoadReport, Sweep
 from tests.control_topic import Control
@@ -82,7 +82,7 @@ def test_it_collects_until_sigterm_and_its_token_shows_nowhere(pulsar: FakePulsa
         while process.poll() is None and "answered 500" not in log.read_text("utf-8"):
             time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(300) == exits.OK, log.read_text("utf-8")
+        assert process.wait(300) == exit_codes.OK, log.read_text("utf-8")
 
     assert b"collect" in seen
     assert TOKEN.encode() not in seen
@@ -94,6 +94,6 @@ def test_it_collects_until_sigterm_and_its_token_shows_nowhere(pulsar: FakePulsa
 def test_a_wrong_token_is_one_sentence_and_shows_nowhere(pulsar: FakePulsar, tmp_path: Path) -> None:
     wrong = f"{TOKEN}-wrong"
     with collecting(pulsar, tmp_path, wrong) as process:
-        assert process.wait(300) == exits.ERROR
+        assert process.wait(300) == exit_codes.ERROR
     assert "pulsar.token_file" in (tmp_path / "log").read_text("utf-8")
     assert files_with(wrong, tmp_path) == []

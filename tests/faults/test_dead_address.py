@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -23,7 +23,7 @@ COMMANDS = ("run", "collect", "execute")
 LATE_SUPPLIER = """
 import contextlib, os, socket, sys, threading, time
 import pulsar
-from rebalancer.cli.ending import leave
+from rebalancer.cli.process_exit import leave
 
 server, asked = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
@@ -66,18 +66,18 @@ def test_the_interpreters_own_end_aborts() -> None:
 
 def test_our_end_does_not_wait_for_threads_of_the_client() -> None:
     ended = python(LATE_SUPPLIER + "leave(1)")
-    assert (ended.returncode, ended.stderr, ended.stdout) == (exits.ERROR, "", "printed, not flushed\n")
+    assert (ended.returncode, ended.stderr, ended.stdout) == (exit_codes.ERROR, "", "printed, not flushed\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_start_against_a_dead_address_ends_with_1(command: str, tmp_path: Path) -> None:
-    assert codes_of(command, tmp_path, starts=4) == [exits.ERROR] * 4
+    assert codes_of(command, tmp_path, starts=4) == [exit_codes.ERROR] * 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_fifty_starts_against_a_dead_address_end_with_1(command: str, tmp_path: Path) -> None:
-    assert codes_of(command, tmp_path, starts=50) == [exits.ERROR] * 50
+    assert codes_of(command, tmp_path, starts=50) == [exit_codes.ERROR] * 50
 
 
 def codes_of(command: str, folder: Path, starts: int) -> list[int]:

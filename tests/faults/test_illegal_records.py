@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected
-from sinks.wire.limits import DEFAULT_LIMITS
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
+from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.engine import EngineSettings
 from tests.faults.placing import PLACEMENTS, Bad, Mixed, lines, mix, places
 from tests.faults.real_job import RealJob, eager, recording

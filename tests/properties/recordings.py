@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from sinks.recordings.columnar_writing import ColumnarRecording
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.limits.settings import LimitSettings
 from strategies.model import BundleStats, Figures, LoadReport, Policies, Resource, Sweep, TelemetryRecord, Traffic

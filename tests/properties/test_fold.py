@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinks.wire.outputs import event_row
+from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles.bundle_loads import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, BundleLoads
 from strategies.bundles.table_summary import TableSummary

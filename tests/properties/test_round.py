@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.wire.outputs import event_row
+from sinks.wire.output_rows import event_row
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.engine import EngineSettings, rules_of

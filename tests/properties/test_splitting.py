@@ -14,10 +14,10 @@ from strategies.bundles.ranges import FULL, KeyRange, bundle_of, initial_boundar
 from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
+from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.when_modular import modular_splits
 from tests.properties.legal import seeds
 from tests.unit.shedding_builders import ns
 from tests.unit.splitting_builders import broker, stats, topic_of

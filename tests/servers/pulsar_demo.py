@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from rebalancer.cli.demo.run import stoppable
 from tests.servers.loop import GOAL, Loop, on_pulsar
 from tests.servers.pulsar_processes import pulsar_processes
@@ -118,10 +118,10 @@ def main() -> int:
             good, told = _run(Path(name), screen)
     except KeyboardInterrupt:
         screen.say("Stopped; nothing is left running.")
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     screen.console.print(screen.brokers())
     screen.say(told, "bold green" if good else "bold red")
-    return exits.OK if good else exits.IMBALANCED
+    return exit_codes.OK if good else exit_codes.IMBALANCED
 
 
 def _run(folder: Path, screen: Screen) -> tuple[bool, str]:

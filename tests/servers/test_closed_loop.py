@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
 from strategies.model import Command
 from tests.control_topic import TOPICS
@@ -108,7 +108,7 @@ def test_executor_job_and_broker_are_killed_in_the_middle_and_the_loop_goes_on(m
 
 def doctor_finds_it_well(loop: Loop) -> None:
     """Beside the running programs; and not well without them."""
-    loop.wait_until(lambda: rebalancer("doctor", "--health", *loop.words).code == exits.OK, "a fresh round")
+    loop.wait_until(lambda: rebalancer("doctor", "--health", *loop.words).code == exit_codes.OK, "a fresh round")
     found = {one["check"]: one for one in rebalancer("doctor", "--no-spark-start", "--json", *loop.words).json["findings"]}
     assert (found["job"]["status"], found["checkpoint"]["status"], found["executor"]["status"]) == ("ok", "ok", "ok")
     assert "last round" in found["job"]["text"]

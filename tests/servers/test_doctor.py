@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from rebalancer.cli.doctor.cluster import check_cluster
 from rebalancer.cli.doctor.finding import Finding
 from rebalancer.cli.doctor.token import check_expiry
@@ -100,11 +100,11 @@ def health(control: Control, *more: str) -> Answer:
 
 def test_the_health_of_a_job_is_read_off_the_newest_rounds(control: Control, given: Settings) -> None:
     first = health(control)
-    assert (first.code, first.json["findings"][0]["text"].endswith("closed no round yet")) == (exits.OK, True)
+    assert (first.code, first.json["findings"][0]["text"].endswith("closed no round yet")) == (exit_codes.OK, True)
     close_round(control, 1)
     close_round(control, 2)
     fresh = health(control)
-    assert (fresh.code, "last round 2 of c" in fresh.json["findings"][0]["text"]) == (exits.OK, True)
+    assert (fresh.code, "last round 2 of c" in fresh.json["findings"][0]["text"]) == (exit_codes.OK, True)
 
 
 def test_rounds_that_were_published_before_are_left_out(control: Control, given: Settings) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.topics.kafka.admin import topic_facts
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.uri import parse_topic
@@ -60,11 +60,11 @@ def test_a_topic_that_keeps_records_for_minutes_is_a_warning(kafka: KafkaBroker,
 
 def test_more_copies_than_brokers_are_refused_with_the_way_out(kafka: KafkaBroker) -> None:
     done = rebalancer("topics", "create", "--replication", "3", *on(kafka, "copies"))
-    assert done.code == exits.ERROR
+    assert done.code == exit_codes.ERROR
     assert "lower --replication" in done.err
 
 
 def test_without_kafka_there_is_nothing_to_make() -> None:
     done = rebalancer("topics", "create")
-    assert done.code == exits.SETTINGS
+    assert done.code == exit_codes.SETTINGS
     assert "all are folders, which are created on first use" in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -71,7 +71,7 @@ def test_what_cannot_work_is_one_line(kafka: KafkaBroker, pulsar: FakePulsar, tm
 
     done = rebalancer(*words, *(word for path, value in settings.items() for word in ("--set", f"{path}={value}")))
 
-    assert done.code == exits.ERROR
+    assert done.code == exit_codes.ERROR
     # Of those that run for long each line begins with the time.
     lines = [re.sub(r"^\d{4}-\S+Z ", "", line) for line in done.err.splitlines()]
     errors = [line for line in lines if not line.startswith(("starting", "collecting", "c: "))]
@@ -100,7 +100,7 @@ def test_a_topic_that_is_too_narrow_for_a_report_or_an_outcome_is_told(kafka: Ka
     Control(tmp_path, uris).send(command("t/ns/0x00000000_0x80000000", pulsar.cluster.brokers[0]))
     for name, topic in (("collect", "telemetry"), ("execute", "outcomes")):
         done = rebalancer(name, *(["--once"] if name == "execute" else []), *words)
-        assert done.code == exits.ERROR
+        assert done.code == exit_codes.ERROR
         told = f" error: {uris[topic]}: the record is larger than the topic allows; raise its max.message.bytes"
         assert told in done.err.splitlines()[-1]
         assert "trying again" not in done.err

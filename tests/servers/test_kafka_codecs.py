@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.topics.access import TopicRecord, open_consumer, open_reader
 from sinks.topics.epochs import next_epoch
 from sinks.topics.settings import Topics
@@ -72,15 +72,15 @@ def test_every_road_reads_every_codec(kafka: KafkaBroker, tmp_path: Path, codec:
     assert codec_of_first_batch(kafka, places.telemetry) == CODECS.index(codec) + 1
 
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
     assert rebalancer("replay", "--from-topic", places.telemetry, "--json").json["records"] == len(lines)
-    assert rebalancer("explain", "1", *words).code == exits.OK
-    assert rebalancer("shadow", *words).code == exits.OK
+    assert rebalancer("explain", "1", *words).code == exit_codes.OK
+    assert rebalancer("shadow", *words).code == exit_codes.OK
     assert next_epoch((places.rounds, places.commands)) == 2, "a new checkpoint reads epochs"
     with FakePulsar(Cluster()) as pulsar:
         given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
         executed = rebalancer("execute", "--apply", "--once", *words, *(word for one in given for word in ("--set", one)))
-    assert (executed.code, len(executed.out.splitlines())) == (exits.OK, len(decided["commands"])), executed.err
+    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, len(decided["commands"])), executed.err
     found = rebalancer("doctor", "--no-spark-start", "--json", "--set", f"job.checkpoint={tmp_path / 'new'}", *words).json["findings"]
     texts = {one["check"]: (one["status"], one["text"]) for one in found}
     assert texts["kafka codecs"] == ("ok", "gzip, snappy, lz4, zstd can be read")
@@ -172,21 +172,21 @@ def test_every_road_passes_over_a_batch_that_cannot_be_read(kafka: KafkaBroker, 
     place = "[unreadable-batch]: partition 0, offset 63. A batch of records cannot be read: BatchTooLarge: zstd"
 
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", places.telemetry)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
     assert place in done.err
     done = rebalancer("replay", "--from-topic", places.telemetry, "--json")
-    assert (done.code, done.json["records"]) == (exits.OK, len(lines))
+    assert (done.code, done.json["records"]) == (exit_codes.OK, len(lines))
     assert place in done.err
     for command, source in (("explain", places.commands), ("shadow", places.telemetry)):
         done = rebalancer(command, *words)
-        assert done.code == exits.OK, done.err
+        assert done.code == exit_codes.OK, done.err
         assert f"{source}: skipped 1 record that is no" in done.err
         assert place in done.err
     assert next_epoch((places.rounds, places.commands)) == 2
     with FakePulsar(Cluster()) as pulsar:
         given = ("pulsar.cluster=c", f"pulsar.admin_urls={pulsar.admin_urls}", f"executor.state={tmp_path / 'state'}")
         executed = rebalancer("execute", "--apply", "--once", *words, *(word for one in given for word in ("--set", one)))
-    assert (executed.code, len(executed.out.splitlines())) == (exits.OK, len(decided["commands"])), executed.err
+    assert (executed.code, len(executed.out.splitlines())) == (exit_codes.OK, len(decided["commands"])), executed.err
     rows = [decode_rejected(value) for value in values(places.rejected)]
     assert [(row.code, row.partition, row.offset) for row in rows] == [("unreadable-batch", 0, 63)]
 

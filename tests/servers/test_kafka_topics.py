@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.topics.access import Consumer, TopicAccess, TopicRecord, open_consumer, open_publisher, open_reader
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.kafka.settings import KafkaSettings, Mechanism
@@ -199,7 +199,7 @@ def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(kafka: KafkaB
     uri, lines = kafka.topic("recorded"), uneven(5)
     put(uri, lines)
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
     copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
     assert copied.json["clusters"] == live.json["clusters"]
     assert live.json["records"] == len(lines)
@@ -212,12 +212,12 @@ def test_a_record_with_newlines_is_one_line_of_a_recording(kafka: KafkaBroker) -
         assert len(reader.read()) == 1
         assert reader.read() == []
     done = rebalancer("replay", "--from-topic", uri)
-    assert done.code == exits.OK
+    assert done.code == exit_codes.OK
 
 
 def test_a_topic_that_is_not_there_cannot_be_replayed(kafka: KafkaBroker) -> None:
     done = rebalancer("replay", "--from-topic", f"kafka://{kafka.address()}/nowhere", "--set", "kafka.timeout_ms=30000")
-    assert done.code == exits.ERROR
+    assert done.code == exit_codes.ERROR
     assert "rebalancer topics create" in done.err
 
 

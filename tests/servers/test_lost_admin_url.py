@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.wire.codec import decode
 from strategies.model import Sweep
@@ -42,17 +42,17 @@ def survives(cluster: PulsarProcesses, folder: Path) -> None:
     settings = replace(cluster.cluster.settings(folder), admin_urls=f"http://{named}")
     with collecting(folder / "collect.log", settings, control) as running:
         goes_on(control, running)
-        assert rebalancer("execute", "--once", *words(settings), *around(control)).code == exits.OK
+        assert rebalancer("execute", "--once", *words(settings), *around(control)).code == exit_codes.OK
         with killed(cluster, named):
             goes_on(control, running)
             assert "other brokers of the cluster's list are asked" in running.said
-            assert running.stop() == exits.OK
+            assert running.stop() == exit_codes.OK
 
             with collecting(folder / "again.log", settings, control) as again:
                 goes_on(control, again)
-                assert again.stop() == exits.OK
+                assert again.stop() == exit_codes.OK
             done = rebalancer("execute", "--once", *words(settings), *around(control))
-            assert done.code == exits.OK, done.words
+            assert done.code == exit_codes.OK, done.words
             doctor = rebalancer("doctor", "--no-spark-start", "--json", *words(settings), *around(control))
             (reach,) = [finding for finding in doctor.json["findings"] if finding["check"] == "admin URLs"]
             assert reach["status"] == "warn"

@@ -11,11 +11,11 @@ from threading import Event
 import pytest
 
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Collector
+from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.collector.source import opened
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import open_publisher
@@ -62,7 +62,7 @@ def test_a_transfer_arrives_at_its_destination(cluster: PulsarCluster, used: Bun
         control.send(*moves)
         done = execute(cluster.settings(tmp_path), control)
         outcomes = control.outcomes()[known:]
-        assert (done.code, len(outcomes)) == (exits.OK, len(moves)), done.err
+        assert (done.code, len(outcomes)) == (exit_codes.OK, len(moves)), done.err
         for move, outcome in zip(moves, outcomes, strict=True):
             told = (outcome.status, (outcome.reason or "").partition(":")[0], outcome.owner_after)
             now = used.owner(move.bundle)
@@ -79,7 +79,7 @@ def test_a_split_gives_two_bundles(cluster: PulsarCluster, used: Bundles, contro
     bundle = used.all[1]
     control.send(command(bundle, used.owner(bundle), action="split"))
 
-    assert execute(cluster.settings(tmp_path), control).code == exits.OK
+    assert execute(cluster.settings(tmp_path), control).code == exit_codes.OK
 
     assert control.verdicts() == [("applied", "")]
     assert (len(used.all), bundle in used.all) == (5, False)

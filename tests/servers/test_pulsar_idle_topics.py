@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from rebalancer.cli.doctor.disk_and_topics import check_topics
 from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.places import check_topics
 from rebalancer.settings.load import load
 from tests.control_topic import TOPICS
 from tests.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.secret_file import Secret
 from sinks.topics.access import TopicAccess
 from sinks.wire.codec import decode
@@ -50,7 +50,7 @@ def test_by_tls_the_load_is_followed_and_commands_are_carried_out(
     bundle = used.all[0]
     control.send(command(bundle, used.owner(bundle), used.others(bundle)[0]))
 
-    assert execute(settings, control).code == exits.OK
+    assert execute(settings, control).code == exit_codes.OK
 
     assert seen.json["load_manager"] == "extensible"
     assert all(broker["missing"] is None for broker in seen.json["brokers"]), "REST and client"
@@ -62,7 +62,7 @@ def test_a_broker_that_is_not_trusted_is_one_sentence(guarded_pulsar: PulsarClus
     somebody_else = Path(settings.tls_ca_file).with_name("client.pem")
     settings = replace(settings, tls_ca_file=str(somebody_else), attempts=1)
     for answer in (rebalancer("collect", "--once", *words(settings)), execute(settings, control)):
-        assert answer.code == exits.ERROR
+        assert answer.code == exit_codes.ERROR
         assert "presents a TLS certificate that is not trusted" in answer.words
         assert "pulsar.tls_ca_file" in answer.words
         assert "Traceback" not in answer.words
@@ -77,7 +77,7 @@ def test_who_has_no_good_token_hears_one_clear_error(
     if token is None:
         settings = replace(settings, token_file="")
     for answer in (execute(settings, control), rebalancer("collect", *words(settings), *around(control))):
-        assert answer.code == exits.ERROR
+        assert answer.code == exit_codes.ERROR
         assert "pulsar.token_file" in answer.words
         assert "Traceback" not in answer.words
         assert token is None or token not in answer.words
@@ -100,7 +100,7 @@ def test_what_must_not_be_obeyed_is_refused_and_the_outcome_says_why(
     before = {bundle: used.owner(bundle) for bundle in (two, three, four)}
 
     given = ("--set", f"signing.key_file={key}", "--set", f"executor.allow={used.namespace}")
-    assert execute(guarded_pulsar.settings(tmp_path), control, *given).code == exits.OK
+    assert execute(guarded_pulsar.settings(tmp_path), control, *given).code == exit_codes.OK
 
     assert control.verdicts() == [
         ("applied", ""),
@@ -140,7 +140,7 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(guarded_pulsar: Pulsa
     (tmp_path / "wrong").write_text(token_of("admin") + "x", "utf-8")
     refused = started("execute", tmp_path, [*common, "--set", f"pulsar.token_file={tmp_path / 'wrong'}"], "--apply", "--once")
     with refused as denied:
-        assert denied.process.wait(120) == exits.ERROR
+        assert denied.process.wait(120) == exit_codes.ERROR
 
     assert control.verdicts() == [("applied", "")]
     assert any(isinstance(decode(record, b""), LoadReport) for record in control.read("telemetry"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
-from rebalancer.cli.doctor.places import check_topics
+from rebalancer.cli import exit_codes
+from rebalancer.cli.doctor.disk_and_topics import check_topics
 from rebalancer.settings.load import load
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Consumer, TopicAccess, open_consumer, open_publisher, open_reader
@@ -136,7 +136,7 @@ def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(pulsar: Pulsa
     uri, lines = pulsar.topic("topics/reader/recorded"), uneven(5)
     put(pulsar, uri, lines)
     done = rebalancer("record", tmp_path / "copy.jsonl", "--topic", uri)
-    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exits.OK, lines)
+    assert (done.code, (tmp_path / "copy.jsonl").read_bytes().splitlines()) == (exit_codes.OK, lines)
     copied, live = rebalancer("replay", tmp_path / "copy.jsonl", "--json"), rebalancer("replay", "--from-topic", uri, "--json")
     assert copied.json["clusters"] == live.json["clusters"]
     assert live.json["records"] == len(lines)
@@ -169,9 +169,9 @@ def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(guarde
     right.write_text(token_of("admin"))
     wrong.write_text(token_of("admin")[:-6] + "AAAAAA")
     done = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={right}", "--json")
-    assert (done.code, done.json["records"]) == (exits.OK, len(uneven(2)))
+    assert (done.code, done.json["records"]) == (exit_codes.OK, len(uneven(2)))
     failed = rebalancer("replay", "--from-topic", uri, "--set", f"pulsar.token_file={wrong}", "--set", "pulsar.deadline_ms=5000")
-    assert failed.code == exits.ERROR
+    assert failed.code == exit_codes.ERROR
     assert failed.err.count("error:") == 1
     assert "pulsar.token_file" in failed.err
     assert wrong.read_text() not in failed.err + failed.out
@@ -185,7 +185,7 @@ def test_a_job_that_is_not_let_in_says_so_before_spark_starts(guarded_pulsar: Pu
     given = {"pulsar.token_file": tmp_path / "token", "pulsar.deadline_ms": 5000, "job.checkpoint": tmp_path / "checkpoint"}
     words += [word for path, value in given.items() for word in ("--set", f"{path}={value}")]
     done = rebalancer("run", "--drain", *words)
-    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (exits.ERROR, 1, True)
+    assert (done.code, done.err.count("error:"), "pulsar.token_file" in done.err) == (exit_codes.ERROR, 1, True)
     assert (tmp_path / "token").read_text() not in done.err + done.out
 
 

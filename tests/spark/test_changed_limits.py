@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sinks.wire.codec import decode
 from sinks.wire.origin import pack_origin
-from sinks.wire.outputs import event_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.position import Position
 from strategies.engine import Engine, EngineSettings
 from strategies.limits.settings import LimitSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import EngineSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.limits.settings import LimitSettings

@@ -12,12 +12,13 @@ import pyarrow as pa
 from pyspark.sql import Row
 
 from sinks.wire.codec import decode_rejected
-from sinks.wire.limits import WireLimits
 from sinks.wire.origin import unpack_origin
 from sinks.wire.raw import SourceSettings
+from sinks.wire.size_limits import WireLimits
 from strategies.model import LoadReport, Sweep
 from strategies.packing import pack_record
-from streaming.decode import Decoded, DecodedEntry, by_cluster, decoding, pack_entries, packer, unpacking
+from streaming.decode import Decoded, DecodedEntry, decoding, pack_entries, packer, unpacking
+from streaming.processor import by_cluster
 from tests.telemetry_lines import load_report, sweep
 
 LIMITS = WireLimits()

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.uri import file_topic
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 from streaming.sources.files import FileSource, FileTopicStream
 
 LINES = [b"%03d:%s" % (i, b"x" * (i % 7)) for i in range(100)]

@@ -18,9 +18,9 @@ from sinks.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.codec import decode_command
 from sinks.wire.encoding import encode_outcome_telemetry
-from sinks.wire.limits import WireLimits
 from sinks.wire.position import Position
 from sinks.wire.signing import SigningSettings, signing_key
+from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
 from strategies.model import Outcome, OutcomeStatus
 from streaming.decode import ReadRows, decoding, packer, unpacking

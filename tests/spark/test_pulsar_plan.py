@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message import MessageId
+from sinks.topics.pulsar.message_id import MessageId
 from sinks.topics.pulsar.partition import Read
 from sinks.wire.position import Position
 from strategies.errors import PublishTimeout, SinkError

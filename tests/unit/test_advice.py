@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from strategies.dispatch_limits.advice import Advice, AdviceSettings, ReliefOptions, due_advice
+from strategies.dispatch_limits.throttle_advice import Advice, AdviceSettings, ReliefOptions, due_advice
 from strategies.model import BrokerLoad, ClusterView
 from strategies.splitting.limits import SplitSettings
 from tests.unit.shedding_builders import MIB, ns, view

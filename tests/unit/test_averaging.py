@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.conformance.averaging import averages_order, sign, summed_averages
 from rebalancer.conformance.smoothed_load import SmoothedLoad, SmoothingSettings, extensible_maximum, extensible_weighted
-from strategies.averages.order import lightest_first, newest_order, ranks
+from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.model import Figures, Resource, Traffic
 from strategies.settings import Mode, Weights
 from strategies.usage import unweighted_usage, weighted_usage

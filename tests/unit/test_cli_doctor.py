@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.doctor.disk_and_topics import check_checkpoint, check_disk, check_topics
 from rebalancer.cli.doctor.environment import check_java, check_python, java_version
-from rebalancer.cli.doctor.places import check_checkpoint, check_disk, check_topics
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.uri import file_topic_uri

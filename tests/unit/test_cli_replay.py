@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rebalancer.analysis.replay.decisions import collect, write
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from tests.unit.command_line import rebalancer
 from tests.unit.uneven_log import EAGER_WORDS, recorded, uneven
 
@@ -147,7 +147,7 @@ def test_a_file_of_something_else_is_an_error(tmp_path: Path, command: tuple[str
 
     answer = rebalancer(name, recorded(tmp_path, lines), *target)
 
-    assert answer.code == exits.ERROR
+    assert answer.code == exit_codes.ERROR
     assert told in answer.err.splitlines()[-1]
     assert "name a recording of load reports" in answer.err
     assert not (tmp_path / "x.parquet").exists()
@@ -156,7 +156,7 @@ def test_a_file_of_something_else_is_an_error(tmp_path: Path, command: tuple[str
 def test_what_was_rejected_is_kept_and_counted_even_when_it_is_everything(tmp_path: Path) -> None:
     answer = rebalancer("replay", recorded(tmp_path, [b"hello"]), "--out", tmp_path / "out", "--json")
 
-    assert answer.code == exits.ERROR
+    assert answer.code == exit_codes.ERROR
     assert json.loads(answer.out)["rejected"] == {"total": 1, "by_code": {"not-json": 1}}
     assert len((tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines()) == 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.collect.changes import Changes
-from rebalancer.cli.collect.several import collect_all
+from rebalancer.cli.collect.several_clusters import collect_all
 from rebalancer.cli.log_lines import Line
 from rebalancer.settings.load import load
 from sinks.collector.broker_poll import Pass, Report

@@ -20,9 +20,9 @@ from sinks.plain_loop import PlainLoop
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
-from sinks.wire.limits import DEFAULT_LIMITS
-from sinks.wire.outputs import OutputRow, event_row
+from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.position import Position
+from sinks.wire.size_limits import DEFAULT_LIMITS
 from strategies.engine import EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings

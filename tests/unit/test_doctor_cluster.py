@@ -12,7 +12,7 @@ import pytest
 from rebalancer.cli.doctor.brokers import Broker
 from rebalancer.cli.doctor.cluster import check_brokers, check_clocks, check_filters, check_rhythm, check_rivals, cluster_checks
 from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.what_runs import check_load_manager
+from rebalancer.cli.doctor.load_manager import check_load_manager
 from rebalancer.settings.load import Settings, load
 from sinks.pulsar_api.settings import PulsarSettings
 from tests.pulsar_fake.model import Answer, Cluster

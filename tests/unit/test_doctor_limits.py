@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.commands.doctor import examine
+from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.limits import TimeLimit
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import rebalancer
@@ -136,10 +136,10 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_its_part_of_the_tim
 def test_the_process_ends_although_threads_wait() -> None:
     program = """
 import threading, time
-from rebalancer.cli import ending
+from rebalancer.cli import process_exit
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("the table")
-ending.abandon(1)
+process_exit.abandon(1)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "the table\n", "")

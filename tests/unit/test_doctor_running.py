@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from rebalancer.cli.doctor.finding import Finding
-from rebalancer.cli.doctor.running import check_job
+from rebalancer.cli.doctor.job_health import check_job
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.engine import EngineSettings
 from streaming.checkpoint.guard import guard_of, guarded, holder
@@ -61,7 +61,7 @@ def test_a_running_job_is_healthy_and_says_how_old_its_last_round_is(control: Co
             told = found(control, expected=expected)
             assert told.status == "ok"
             assert told.text.endswith("; last round 7 of prod, 30 s ago")
-        assert health(control).code == exits.OK
+        assert health(control).code == exit_codes.OK
 
 
 def test_a_job_whose_last_round_is_too_old_fails_the_health_check(control: Control) -> None:
@@ -99,7 +99,7 @@ def test_a_cluster_that_fell_silent_is_named_while_the_others_go_on(control: Con
         told = found(control, expected=False)
         assert (told.status, told.text.endswith("; no recent round of old")) == ("warn", True)
         assert found(control).status == "ok", "it may have been given up"
-        assert health(control).code == exits.OK
+        assert health(control).code == exit_codes.OK
 
 
 def test_without_a_job_only_the_health_check_fails(control: Control) -> None:
@@ -110,12 +110,12 @@ def test_without_a_job_only_the_health_check_fails(control: Control) -> None:
     assert (ended.status, ended.remedy) == ("fail", "start it: rebalancer run")
     assert found(control, expected=False).status == "ok"
     answer = health(control, "--json")
-    assert (answer.code, [one["check"] for one in answer.json["findings"]]) == (exits.ERROR, ["job"])
+    assert (answer.code, [one["check"] for one in answer.json["findings"]]) == (exit_codes.ERROR, ["job"])
 
 
 def test_quiet_says_nothing_of_what_is_well(control: Control) -> None:
     with running(control):
-        assert (health(control, "--quiet").code, health(control, "--quiet").out) == (exits.OK, "")
+        assert (health(control, "--quiet").code, health(control, "--quiet").out) == (exit_codes.OK, "")
     assert "start it: rebalancer run" in health(control, "--quiet").words
 
 

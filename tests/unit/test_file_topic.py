@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from sinks.topics.files.lines import split_lines
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset, TopicRecord
-from sinks.wire.limits import WireLimits
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 ROOT = Path(__file__).parents[2]

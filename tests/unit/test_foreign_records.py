@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.pulsar.message import MessageId, id_at
+from sinks.topics.pulsar.message_id import MessageId, id_at
 from sinks.topics.readable import Placed, Skipped, place, readable
 from sinks.wire.codec import decode_command, encode_command
 from sinks.wire.position import Position

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from strategies.errors import SettingsError
 from streaming.jars.connector import JarSettings, connector_jars, connector_settings
 from streaming.jars.download import Jar, JarsMissing, fetch, present, read_lock
@@ -174,5 +174,5 @@ def test_no_two_jars_of_a_lock_have_one_name(file: str) -> None:
 
 def test_the_command_ends_with_a_sentence_when_the_mirror_is_not_there(tmp_path: Path) -> None:
     done = rebalancer("jars", "fetch", str(tmp_path), "--set", "jars.maven_url=nonsense")
-    assert done.code == exits.SETTINGS
+    assert done.code == exit_codes.SETTINGS
     assert "jars.maven_url: nonsense/" in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.analysis.backtest.run import BacktestJob, Loop, run
-from rebalancer.analysis.backtest.several import run_all
+from rebalancer.analysis.backtest.several_clusters import run_all
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.replay.tracing import timelines
 from rebalancer.analysis.report.page import render

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 from rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
 from rebalancer.settings.load import load
 from tests.architecture.command_line import unknown_options
@@ -41,7 +41,7 @@ def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
 
 
 def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -> None:
-    codes = {value for name, value in vars(exits).items() if name.isupper()}
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
     help_text = rebalancer("--help").words.partition("Exit codes: ")[2].partition(".")[0]
 
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)} == codes
@@ -52,14 +52,14 @@ def test_the_exit_codes_of_the_page_and_of_the_help_are_those_of_the_program() -
 def test_the_help_of_a_command_names_exit_codes_that_exist(command: str) -> None:
     told = re.findall(r"[Ee]xit code (\d+)|, (\d+) (?:after|when)|; (\d+):", rebalancer(command, "--help").words)
 
-    assert {int(code) for found in told for code in found if code} <= {value for name, value in vars(exits).items() if name.isupper()}
+    assert {int(code) for found in told for code in found if code} <= {value for name, value in vars(exit_codes).items() if name.isupper()}
 
 
 def test_an_exit_code_that_nothing_uses_is_gone() -> None:
-    names = {name for name in vars(exits) if name.isupper()} - {"OK"}
+    names = {name for name in vars(exit_codes) if name.isupper()} - {"OK"}
     code = "".join(path.read_text("utf-8") for path in (ROOT / "rebalancer/cli").rglob("*.py"))
 
-    assert {name for name in names if f"exits.{name}" not in code} == set()
+    assert {name for name in names if f"exit_codes.{name}" not in code} == set()
 
 
 #: How the pages name the default of a setting; the first group is the value. A blank is any white space: lines are wrapped.

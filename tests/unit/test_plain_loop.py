@@ -9,9 +9,9 @@ import pytest
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.limits import WireLimits
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
 from tests.illegal_records import CODES, mixed
 from tests.telemetry_lines import bundle, load_report, sweep

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rebalancer.analysis.simulate.ratings import PUBLISHED, Rated
+from rebalancer.analysis.simulate.shedder_ratings import PUBLISHED, Rated
 from rebalancer.cli.simulate.rating_tables import verdict
 from rebalancer.simulation.metrics.overshoot import over_placement, over_unloading
 from rebalancer.simulation.scenarios.schema import Property

@@ -11,7 +11,7 @@ import pytest
 from sinks.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round, encode_command, encode_round, read_command
 from sinks.wire.fitting import LARGEST_ROUND, encode_fitting
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.engine import EngineSettings
 from strategies.errors import WireError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.analysis.report.figures import comparison
+from rebalancer.analysis.report.chart_data import comparison
 from rebalancer.analysis.report.page import render, write_page
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.thinning import counts, extremes, peaks

@@ -13,7 +13,7 @@ from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.explain.sentences import explain
 from rebalancer.analysis.explain.subject import find
 from sinks.wire.codec import decode_command, encode_command
-from strategies.dispatch_limits.advice import AdviceSettings
+from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.engine import Engine, EngineSettings, rules_of
 from strategies.errors import SettingsError
 from strategies.filters.pipeline import FilterSettings

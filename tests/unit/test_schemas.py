@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import decode, encode_command, encode_outcome, encode_round
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.schemas import schemas
 from strategies.engine import EngineSettings

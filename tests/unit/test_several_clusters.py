@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli import exits
-from rebalancer.cli.collect.several import collect_all
+from rebalancer.cli import exit_codes
+from rebalancer.cli.collect.several_clusters import collect_all
 from rebalancer.cli.log_lines import Line
 from rebalancer.settings.load import Settings, load
 from sinks.topics.access import open_publisher
@@ -142,7 +142,7 @@ def test_when_no_cluster_lets_us_in_the_collector_ends_with_an_error(tmp_path: P
     with FakePulsar(Cluster(name="east", token="a"), 1) as east, FakePulsar(Cluster(name="west", token="b"), 1) as west:
         file = settings_file(tmp_path, east=east.admin_urls, west=west.admin_urls)
         ended = rebalancer("collect", "--config", file, "--telemetry", Control(tmp_path).uri("telemetry"))
-    assert ended.code == exits.ERROR
+    assert ended.code == exit_codes.ERROR
     assert "east" in ended.words
     assert "Traceback" not in ended.words
 

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.analysis.explain.history import DecisionHistory
 from rebalancer.analysis.shadow.agreement import Agreement, compare
-from rebalancer.analysis.shadow.people import by_people, to_and_fro
+from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from rebalancer.analysis.shadow.window import ComparedWindow, window
 from sinks.wire.codec import decode_round

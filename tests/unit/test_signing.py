@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sinks.secret_file import Secret
 from sinks.wire.codec import decode_command, decode_round, encode_command
-from sinks.wire.outputs import event_row
+from sinks.wire.output_rows import event_row
 from sinks.wire.signing import SigningKey, SigningSettings, signing_key
 from strategies.errors import SettingsError
 from tests.unit.test_wire_encoding import COMMAND, ROUND

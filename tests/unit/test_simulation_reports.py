@@ -13,9 +13,9 @@ from rebalancer.simulation.closed_loop import outcome_reports
 from rebalancer.simulation.clusters.skewed import skewed_cluster
 from rebalancer.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.codec import decode
-from sinks.wire.limits import WireLimits
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.model import LoadReport, Outcome, OutcomeReport, Sweep, TelemetryRecord
 
 REAL_REPORT = Path(__file__).parents[1] / "data" / "load-report-4.2.4.json"

@@ -10,10 +10,10 @@ from strategies.averages.bundle_averages import first_history
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
+from strategies.splitting.boundaries import Cuts, SplitFault
 from strategies.splitting.limits import SplitSettings, bandwidth_limit
-from strategies.splitting.when import Splits, bundles_per_namespace, modular_splits
 from strategies.splitting.when_extensible import BrokerContext, OwnSplits, extensible_splits
-from strategies.splitting.where import Cuts, SplitFault
+from strategies.splitting.when_modular import Splits, bundles_per_namespace, modular_splits
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import broker, stats
 

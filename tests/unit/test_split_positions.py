@@ -6,7 +6,7 @@ import pytest
 
 from strategies.bundles.ranges import FULL, KeyRange, bundle_of, divided, hexadecimal, initial_boundaries, parse_bundle, topic_hash
 from strategies.settings import Mode
-from strategies.splitting.where import Algorithm, Cuts, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.boundaries import Algorithm, Cuts, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 from tests.unit.splitting_builders import topic_of
 
 WHOLE = KeyRange(0, FULL)

@@ -14,9 +14,9 @@ from strategies.filters.policies import PoliciesView
 from strategies.model import BundleStats, Figures, Resource
 from strategies.settings import Mode, Weights
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
+from strategies.splitting.boundaries import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
 from strategies.splitting.limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.where import FlowSettings, SplitFault, SplitRequest, TopicFlow, cuts
 from tests.unit.shedding_builders import MIB, ns
 from tests.unit.splitting_builders import stats, topic_of
 from tests.unit.strategies_page import example

@@ -10,9 +10,9 @@ import pytest
 
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.codec import cluster_of, decode
-from sinks.wire.limits import WireLimits, clip
 from sinks.wire.origin import pack_origin
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits, clip
 from strategies.errors import WireError
 from strategies.model import LoadReport, Note, Outcome, OutcomeReport, Policies, Resource, Sweep, TelemetryRecord, Tombstone, Traffic
 from strategies.usage import percent

@@ -24,7 +24,7 @@ from sinks.wire.codec import (
     encode_round,
 )
 from sinks.wire.origin import LARGEST_ORIGINAL, Origin, origin_size, pack_origin, unpack_origin
-from sinks.wire.outputs import OutputRow, event_row, rejected_row
+from sinks.wire.output_rows import OutputRow, event_row, rejected_row
 from sinks.wire.position import Position
 from strategies.errors import ContractError, WireError
 from strategies.model import Command, Expected, Note, Outcome, OutcomeReport, Rejection, Round, Skip, Spread

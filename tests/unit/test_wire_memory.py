@@ -12,7 +12,7 @@ import pytest
 from sinks.wire.codec import decode
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
-from sinks.wire.shape import check_shape
+from sinks.wire.nesting_limits import check_shape
 from strategies.errors import WireError
 from strategies.model import Policies
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records

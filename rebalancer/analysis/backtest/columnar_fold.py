@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from rebalancer.analysis.backtest.bulk_averages import BulkAverages
-from rebalancer.analysis.backtest.quiet_rounds import QuietRoundFinder, Rounds, RoundState
+from rebalancer.analysis.backtest.quiet_round_finder import QuietRoundFinder, Rounds, RoundState
 from rebalancer.analysis.backtest.segments import SWEEP, Known, Regular, regular_rounds
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history

@@ -10,7 +10,7 @@ from pathlib import Path
 from sinks.topics.readable import place
 from sinks.wire.codec import decode_command, decode_rejected, decode_round
 from sinks.wire.encoding import encode_outcome
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.describe import describe_command, describe_round
 from strategies.model import Outcome, Round

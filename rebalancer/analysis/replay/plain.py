@@ -8,9 +8,9 @@ from pathlib import Path
 from sinks.plain_loop import PlainLoop
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.readable import Placed
-from sinks.wire.limits import WireLimits
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
 
 

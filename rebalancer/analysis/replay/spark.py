@@ -18,12 +18,12 @@ from sinks.topics.readable import Placed
 from sinks.topics.settings import Topics
 from sinks.topics.uri import file_topic
 from sinks.wire.codec import cluster_of, decode_rejected, encode_rejected
-from sinks.wire.limits import WireLimits
 from sinks.wire.origin import Origin
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from sinks.wire.raw import SourceSettings
 from sinks.wire.signing import SigningSettings
+from sinks.wire.size_limits import WireLimits
 from strategies.engine import EngineSettings
 from strategies.errors import WireError
 from streaming.settings import JobSettings

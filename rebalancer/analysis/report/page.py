@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from rebalancer.analysis.report.figures import comparison, run_figures
+from rebalancer.analysis.report.chart_data import comparison, run_figures
 from rebalancer.analysis.report.summary import Summary
 from rebalancer.analysis.report.target import NO_PLOTLY
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict, judge_runs

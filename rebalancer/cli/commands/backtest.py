@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exits, options
+from rebalancer.cli import console, exit_codes, options
 from sinks.recordings.recorder import check_use
 from strategies.errors import SettingsError, SinkError
 
@@ -54,9 +54,9 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved. Large recordings are read many times
     faster after `rebalancer convert`.
     """
+    from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.backtest.run import BacktestJob
-    from rebalancer.analysis.backtest.several import run_all
-    from rebalancer.analysis.backtest.source import columnar
+    from rebalancer.analysis.backtest.several_clusters import run_all
 
     check_target(html)
     wanted = options.settings(config, overrides)
@@ -69,7 +69,7 @@ def backtest(
     if html is not None:
         _write_html(html, recording, answers)
     if fail_on_imbalance and any(line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines):
-        raise typer.Exit(exits.IMBALANCED)
+        raise typer.Exit(exit_codes.IMBALANCED)
 
 
 def _whole(answer: BacktestResult) -> BacktestResult:
@@ -102,7 +102,7 @@ def _tries(
 
 
 def _show(recording: Path, loop: Loop, jobs: Sequence[BacktestJob], answers: Sequence[BacktestResult], as_json: bool) -> None:
-    from rebalancer.analysis.report.figures import comparison
+    from rebalancer.analysis.report.chart_data import comparison
     from rebalancer.analysis.report.summary import Summary
 
     summaries = [Summary(line) for answer in answers for line in answer.timelines]

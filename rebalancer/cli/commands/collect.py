@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rebalancer.cli import console, exits, options
-from rebalancer.cli.collect.several import collect_all, opened_line
+from rebalancer.cli import console, exit_codes, options
+from rebalancer.cli.collect.several_clusters import collect_all, opened_line
 from rebalancer.cli.collect.table import as_json as fields_of
 from rebalancer.cli.collect.table import as_table, seen
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
+from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import opened, run_until_complete
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings, admin_urls
 from sinks.stopping import Stop, stopping
@@ -59,7 +59,7 @@ def collect(
             _collect(settings, stop, log)
     log.write(Line(f"stopped ({stop.by})", "stopped", fields={"by": stop.by}))
     if stop.by == "SIGINT":
-        raise typer.Exit(exits.INTERRUPTED)
+        raise typer.Exit(exit_codes.INTERRUPTED)
 
 
 def _collect(settings: Settings, stop: Stop, log: Log) -> None:
@@ -89,7 +89,7 @@ def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None
     if as_json:
         console.print_json(*(("clusters", 1, {"clusters": found}) if several else ("brokers", 1, found[0])))
     if failed:
-        raise typer.Exit(exits.ERROR)
+        raise typer.Exit(exit_codes.ERROR)
 
 
 def _load_of(cluster: PulsarSettings, settings: Settings, stop: Stop, log: Log, *, quiet: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import console, exits, options
+from rebalancer.cli import console, exit_codes, options
 
 app = typer.Typer()
 #: Settings that have a line of their own in the demo's output.
@@ -83,14 +83,14 @@ def demo(
             result = run_demo(plan, settings.engine, goal, screen)
     except KeyboardInterrupt:
         print(f"Stopped; the results so far are in {plan.folder}", file=sys.stderr)
-        raise typer.Exit(exits.INTERRUPTED) from None
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
     if can_write() or html is not None:
         write_demo_report([plan.report, *([] if html is None else [html])], result, settings)
     if as_json:
         console.print_json("demo", 1, result.as_json())
     else:
         screen.end(result, _program())
-    raise typer.Exit(exits.OK if result.balanced else exits.IMBALANCED)
+    raise typer.Exit(exit_codes.OK if result.balanced else exit_codes.IMBALANCED)
 
 
 def _program() -> str:

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from rebalancer.cli import console, ending, exits, options
-from rebalancer.cli.doctor import cluster, environment, executor, places, running, signing
-from rebalancer.cli.doctor.codecs import check_codecs
+from rebalancer.cli import console, exit_codes, options, process_exit
+from rebalancer.cli.doctor import cluster, disk_and_topics, environment, executor, job_health, signing
+from rebalancer.cli.doctor.check_timeouts import TimeLimit
 from rebalancer.cli.doctor.epochs import check_epochs
 from rebalancer.cli.doctor.finding import Finding, ok
-from rebalancer.cli.doctor.limits import TimeLimit
+from rebalancer.cli.doctor.kafka_codecs import check_codecs
 from rebalancer.settings.load import Settings
 from sinks.collector.collector import wall_clock_ms
 from strategies.engine import EngineSettings
@@ -54,9 +54,9 @@ def doctor(
         console.print_json("doctor", 1, {"findings": [asdict(finding) for finding in findings]})
     elif findings:
         console.show(as_table(findings))
-    code = exits.ERROR if any(finding.status == "fail" for finding in findings) else exits.OK
+    code = exit_codes.ERROR if any(finding.status == "fail" for finding in findings) else exit_codes.OK
     if limit.exceeded:
-        ending.abandon(code)
+        process_exit.abandon(code)
     raise typer.Exit(code)
 
 
@@ -86,7 +86,7 @@ def examine_job(config: Path | None, overrides: Sequence[str] | None, limit: Tim
         tokens = [finding for finding in cluster.check_tokens(settings) if finding.check == "token expiry"]
         if _failed(tokens, "token expiry"):
             return tokens
-    return limit.run("job", lambda: [running.check_job(job, engine, wall_clock_ms(), expected=True)])
+    return limit.run("job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=True)])
 
 
 def as_table(findings: Sequence[Finding]) -> console.Sheet:
@@ -98,8 +98,8 @@ def as_table(findings: Sequence[Finding]) -> console.Sheet:
 def _of_settings(settings: Settings, shadow: bool, expired: bool, limit: TimeLimit) -> list[Finding]:
     """Checks of the folders, topics and clusters in the settings. `expired`: the token of topics on Pulsar is not valid now."""
     job, engine = settings.job, settings.engine
-    disk = limit.run("disk", lambda: [places.check_disk(job), places.check_checkpoint(job, engine)])
-    topics = limit.run("topics", lambda: places.check_topics(job, expired=expired))
+    disk = limit.run("disk", lambda: [disk_and_topics.check_disk(job), disk_and_topics.check_checkpoint(job, engine)])
+    topics = limit.run("topics", lambda: disk_and_topics.check_topics(job, expired=expired))
     readable = _usable(topics, "topic commands")
     clusters = cluster.cluster_checks(settings, shadow)
     return [
@@ -118,7 +118,7 @@ def _of_rounds(job: JobSettings, engine: EngineSettings, topics: Sequence[Findin
         text = "unknown without the rounds topic"
         return [Finding(check, "warn", text, "see the finding about topic rounds") for check in ("job", "epochs")]
     return [
-        *limit.run("job", lambda: [running.check_job(job, engine, wall_clock_ms(), expected=False)], "warn"),
+        *limit.run("job", lambda: [job_health.check_job(job, engine, wall_clock_ms(), expected=False)], "warn"),
         *limit.run("epochs", lambda: [check_epochs(job)], "warn"),
     ]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli import exits, options
+from rebalancer.cli import exit_codes, options
 from rebalancer.cli.execute.assembly import Assembled, assembled
 from rebalancer.cli.execute.lines import line, summary
 from rebalancer.cli.log_lines import Line, Log
@@ -74,7 +74,7 @@ def execute(
     by = stop.by or "all done"
     log.write(Line(f"stopped ({by}) after {summary(counts)}", "stopped", fields={"by": by, "outcomes": dict(counts)}))
     if stop.by == "SIGINT":
-        raise typer.Exit(exits.INTERRUPTED)
+        raise typer.Exit(exit_codes.INTERRUPTED)
 
 
 def _what_it_does(ready: Assembled, apply: bool, cluster: str) -> str:

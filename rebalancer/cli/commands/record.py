@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rebalancer.cli import console, exits, options
+from rebalancer.cli import console, exit_codes, options
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import ENDINGS, StopCondition
 from sinks.recordings.recorder import record as copy
@@ -66,7 +66,7 @@ def record(
     if done.lost is not None:
         raise done.lost
     if done.stopped_by == "SIGINT":
-        raise typer.Exit(exits.INTERRUPTED)
+        raise typer.Exit(exit_codes.INTERRUPTED)
 
 
 def _check(target: Path, force: bool, form: str | None) -> None:

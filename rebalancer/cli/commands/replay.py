@@ -15,14 +15,14 @@ from rebalancer.analysis.explain.outcomes import OutcomeCollector
 from rebalancer.analysis.goal import goal_of
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.report.target import check_target
-from rebalancer.cli import console, exits, options, pipe
+from rebalancer.cli import console, exit_codes, options, pipe
 from rebalancer.cli.tables import replay as report
 from rebalancer.settings.load import Settings
 from sinks.recordings.recorder import as_line, check_use, topic_records
 from sinks.topics.readable import Placed, Skipped, readable
 from sinks.topics.uri import TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from sinks.wire.position import Position
 from strategies.errors import WireError
 from strategies.model import Outcome
@@ -183,7 +183,7 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
     for last in uneven:
         console.progress(f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.measure}), {goal.verdict(last)}")
     if uneven:
-        raise typer.Exit(exits.IMBALANCED)
+        raise typer.Exit(exit_codes.IMBALANCED)
 
 
 def _pipe(settings: Settings, rejected: Path | None) -> None:

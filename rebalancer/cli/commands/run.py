@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli import exits, options
+from rebalancer.cli import exit_codes, options
 from rebalancer.cli.log_lines import Line, Log
 from rebalancer.settings.load import Settings
 from sinks.stopping import Stop, stopping
@@ -56,7 +56,7 @@ def run(
     text = f"stopped ({stopped_by}) after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected records"
     log.write(Line(text, "stopped", fields={"by": stopped_by, **asdict(written)}))
     if stopped_by == "SIGINT":
-        raise typer.Exit(exits.INTERRUPTED)
+        raise typer.Exit(exit_codes.INTERRUPTED)
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> JobResult:

@@ -11,8 +11,8 @@ import typer
 from rebalancer.analysis.explain.history import DecisionHistory, read_history
 from rebalancer.analysis.replay import decisions, plain
 from rebalancer.analysis.shadow.agreement import compare
+from rebalancer.analysis.shadow.manual_moves import by_people, to_and_fro
 from rebalancer.analysis.shadow.ownership import Moved, OwnershipWatch
-from rebalancer.analysis.shadow.people import by_people, to_and_fro
 from rebalancer.analysis.shadow.traffic import TrafficWatch
 from rebalancer.analysis.shadow.window import window
 from rebalancer.cli import console, options

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.analysis.report.target import check_target
-from rebalancer.analysis.simulate import published_comparison, ratings, runs
+from rebalancer.analysis.simulate import published_comparison, runs, shedder_ratings
 from rebalancer.analysis.simulate.run_requests import checked, run_requests
 from rebalancer.cli import console, options
 from rebalancer.cli.simulate import published_tables, rating_tables, tables
@@ -100,7 +100,7 @@ def _write_page(made: Sequence[runs.Made], html: Path) -> None:
 
 
 def _show(made: Sequence[runs.Made], as_json: bool) -> None:
-    found = ratings.rated(made)
+    found = shedder_ratings.rated(made)
     if as_json:
         rated = {} if found is None else {"ratings": rating_tables.as_json(found)}
         console.print_json("simulate", 1, {**tables.as_json(made), **rated})

@@ -49,7 +49,7 @@ def trace(
         raise typer.BadParameter(f"{target} is a folder; name a file, for example {target / 'load.csv'}", param_hint="FILE")
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
-    from rebalancer.analysis.backtest.source import columnar
+    from rebalancer.analysis.backtest.recording_source import columnar
     from rebalancer.analysis.trace.loads import loads_of
     from rebalancer.analysis.trace.text import scenario_part, write_trace
     from sinks.recordings.columnar_reading import read_blocks

@@ -38,8 +38,8 @@ def tune(
     Searches on the first part of the time and tests on the rest. The loop is closed: recorded loads of bundles follow the moves (see
     `backtest`). Prints the sets that no other set beats, and whether one is better than the current settings, and on how much data.
     """
-    from rebalancer.analysis.backtest.several import run_all
-    from rebalancer.analysis.backtest.source import columnar
+    from rebalancer.analysis.backtest.recording_source import columnar
+    from rebalancer.analysis.backtest.several_clusters import run_all
     from rebalancer.analysis.tune.search import search
     from rebalancer.analysis.tune.space import trials as drawn
 

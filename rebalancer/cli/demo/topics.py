@@ -11,7 +11,7 @@ from sinks.topics.access import TopicAccess, TopicRecord, open_publisher, open_r
 from sinks.topics.kafka.admin import TopicPlan, create_topic
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.wire.codec import decode_command, decode_round, encode_outcome
-from sinks.wire.outputs import OutputRow
+from sinks.wire.output_rows import OutputRow
 from strategies.model import Command, OutcomeReport, Round, TelemetryRecord
 
 

@@ -12,15 +12,15 @@ from threading import Event
 from typing import TypeVar
 
 from rebalancer.cli.doctor.brokers import Broker, running_manager
+from rebalancer.cli.doctor.check_timeouts import Check
+from rebalancer.cli.doctor.disk_and_topics import pulsar_topics
 from rebalancer.cli.doctor.finding import Finding, ok
 from rebalancer.cli.doctor.freezes import check_freezes
-from rebalancer.cli.doctor.limits import Check
-from rebalancer.cli.doctor.places import pulsar_topics
+from rebalancer.cli.doctor.load_manager import check_load_manager, check_shedder
 from rebalancer.cli.doctor.token import check_expiry
-from rebalancer.cli.doctor.what_runs import check_load_manager, check_shedder
 from rebalancer.settings.load import Settings
+from sinks.collector.open_cluster import Source, opened, run_until_complete
 from sinks.collector.settings import collector_folder
-from sinks.collector.source import Source, opened, run_until_complete
 from sinks.executor.settings import state_folder
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_clock import broker_time_s

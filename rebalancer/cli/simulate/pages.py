@@ -10,8 +10,8 @@ from pathlib import Path
 from rebalancer.analysis.report.page import PageTable, Several, render, write_page
 from rebalancer.analysis.report.verdict import NextStep, ReportVerdict
 from rebalancer.analysis.simulate.groups import best_rows, grouped, median
-from rebalancer.analysis.simulate.ratings import Rated, rated
 from rebalancer.analysis.simulate.runs import Made
+from rebalancer.analysis.simulate.shedder_ratings import Rated, rated
 from rebalancer.cli.simulate import rating_tables
 from rebalancer.cli.simulate.tables import COLUMNS, LEGEND, cells
 from rebalancer.simulation.scenarios import catalog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any
 
-from rebalancer.analysis.simulate.ratings import MEASURES, PUBLISHED, Rated
+from rebalancer.analysis.simulate.shedder_ratings import MEASURES, PUBLISHED, Rated
 from rebalancer.cli import console
 from rebalancer.cli.simulate.tables import shown
 from rebalancer.simulation.scenarios.schema import Property

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rebalancer.cli import console, exits
+from rebalancer.cli import console, exit_codes
 from rebalancer.conformance.comparing import Difference
-from rebalancer.conformance.playing import CaseResult, compare
+from rebalancer.conformance.play_vectors import CaseResult, compare
 from rebalancer.conformance.suites import NOT_LIVE, SUITES
 from rebalancer.conformance.vectors import read_cases
 
@@ -27,7 +27,7 @@ def run(file: Path, *, as_json: bool = False, first: int = 0, listed: bool = Fal
     else:
         for line in (*_list(verdicts if listed else ()), *_readable(shown), _summary(file, verdicts)):
             console.out().print(line, soft_wrap=True)
-    return exits.DIFFERENT if any(verdict.result == "different" for verdict in verdicts) else exits.OK
+    return exit_codes.DIFFERENT if any(verdict.result == "different" for verdict in verdicts) else exit_codes.OK
 
 
 def list_suites(*, as_json: bool = False) -> int:
@@ -42,7 +42,7 @@ def list_suites(*, as_json: bool = False) -> int:
     else:
         rows = [(name, ", ".join(of), _of_live_round(live[name], of)) for name, of in suites.items()]
         console.show(console.Sheet([("suite", "left"), ("of Pulsar", "left"), ("in the live round", "left")], rows))
-    return exits.OK
+    return exit_codes.OK
 
 
 def _of_live_round(live: Sequence[str], known: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from rebalancer.analysis.explain.sentences import formatted
 from rebalancer.analysis.shadow.agreement import Agreement, MovePair
-from rebalancer.analysis.shadow.people import Wanderer
+from rebalancer.analysis.shadow.manual_moves import Wanderer
 from rebalancer.cli import console
 
 

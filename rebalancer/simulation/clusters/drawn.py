@@ -10,11 +10,11 @@ import numpy as np
 from rebalancer.simulation.clock import PERIOD_S
 from rebalancer.simulation.clusters.initial_owners import initial_owners
 from rebalancer.simulation.demand import demand_of
-from rebalancer.simulation.dispatching import limits_of
 from rebalancer.simulation.fleet import fleet_of
 from rebalancer.simulation.noise import Drifting, Stream
 from rebalancer.simulation.ownership import Ownership
 from rebalancer.simulation.scenarios.schema import Scenario
+from rebalancer.simulation.throttled_traffic import limits_of
 from rebalancer.simulation.world import Layout, World
 from strategies.bundles.ranges import KeyRange, initial_boundaries
 

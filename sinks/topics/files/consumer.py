@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sinks.topics.files.segments import Offset, sync_folder
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.position import Position
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 _LOOK_EVERY_S = 0.02

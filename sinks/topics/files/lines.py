@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 
 
 class Line(NamedTuple):

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from sinks.topics.files.lines import split_lines
 from sinks.topics.files.segments import Offset, check_offset, last_newline, open_segment, read_blocks, segment_path, segments, sync_folder
-from sinks.wire.limits import DEFAULT_LIMITS, WireLimits
 from sinks.wire.position import Position
+from sinks.wire.size_limits import DEFAULT_LIMITS, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]

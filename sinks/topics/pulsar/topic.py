@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.message import MessageId, id_of
+from sinks.topics.pulsar.message_id import MessageId, id_of
 from sinks.topics.pulsar.partition import QUEUE, PulsarLink, record_of
 from sinks.topics.uri import TopicUri
-from sinks.wire.limits import WireLimits
 from sinks.wire.position import Position
+from sinks.wire.size_limits import WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 if TYPE_CHECKING:

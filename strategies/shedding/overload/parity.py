@@ -13,7 +13,7 @@ from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Decision, Memory, Shedding, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies
-from strategies.shedding.execution import as_executed
+from strategies.shedding.execution_order import as_executed
 from strategies.shedding.overload.settings import OverloadSettings, not_overloaded, overloaded
 from strategies.shedding.reason_texts import gathered
 from strategies.shedding.relief import MARGIN, relieve_as_java

@@ -14,10 +14,10 @@ from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import settling, unusable
-from strategies.shedding.transfer.live import TransferShedder
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
 from strategies.shedding.transfer.topk import top_bundles
+from strategies.shedding.transfer.transfer_round import TransferShedder
 from strategies.usage import usages_by_name
 
 

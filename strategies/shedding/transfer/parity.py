@@ -13,10 +13,10 @@ from strategies.java.pulsar_version import before
 from strategies.model import BrokerLoad, ClusterView, Skip
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
-from strategies.shedding.transfer.live import TransferShedder
 from strategies.shedding.transfer.loop import Loop, LoopRules
 from strategies.shedding.transfer.settings import Statistics, Stores, TransferReason, TransferSettings, TransferVerdict, statistics
 from strategies.shedding.transfer.topk import java_top_bundles
+from strategies.shedding.transfer.transfer_round import TransferShedder
 from strategies.usage import weighted_usages
 
 

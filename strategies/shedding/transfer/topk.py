@@ -14,7 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
-from strategies.averages.order import lightest_first, newest_order, ranks
+from strategies.averages.bundle_order import lightest_first, newest_order, ranks
 from strategies.bundles.bundle_loads import THROUGHPUT_IN, THROUGHPUT_OUT, Floats, Ints
 from strategies.bundles.system_bundles import has_java_namespace, is_system_bundle
 from strategies.filters.anti_affinity import group_of

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.pulsar_jars import NoPulsarError
 from rebalancer.conformance.comparing import Difference
-from rebalancer.conformance.playing import compare
+from rebalancer.conformance.play_vectors import compare
 from rebalancer.conformance.vectors import read_cases
 from strategies.errors import SettingsError
 from tests.conformance.java.histories import HISTORIES, written

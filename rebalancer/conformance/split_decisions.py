@@ -11,17 +11,17 @@ import msgspec
 import numpy as np
 
 from rebalancer.conformance.averaging import StatsData
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import BundleData, TrafficData, row_of
-from rebalancer.conformance.splits import flows_of, range_of
+from rebalancer.conformance.split_boundaries import flows_of, range_of
 from rebalancer.conformance.vectors import Case
 from strategies.bundles.bundle_loads import BundleLoads
 from strategies.bundles.ranges import topics_inside
 from strategies.model import BrokerLoad, BundleStats, Decision, Figures
+from strategies.splitting.boundaries import Algorithm, Cuts, SplitFault, SplitRequest, cuts
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when import modular_splits
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.where import Algorithm, Cuts, SplitFault, SplitRequest, cuts
+from strategies.splitting.when_modular import modular_splits
 
 _ALGORITHM = "defaultNamespaceBundleSplitAlgorithm"
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import NoReturn
 
-from rebalancer.cli import exits
+from rebalancer.cli import exit_codes
 
 #: The compiled part of pulsar-client; importing the Python package alone does not load it.
 _NATIVE = "_pulsar"
@@ -25,20 +25,20 @@ def leave(code: int) -> NoReturn:
         sys.exit(code)
     _join()
     atexit._run_exitfuncs()
-    os._exit(code if _flushed() else code or exits.ERROR)
+    os._exit(code if _flushed() else code or exit_codes.ERROR)
 
 
 def abandon(code: int) -> NoReturn:
     """Exits at once with this code: threads that still wait for servers are not waited for."""
-    os._exit(code if _flushed() else code or exits.ERROR)
+    os._exit(code if _flushed() else code or exit_codes.ERROR)
 
 
 def code_of(end: SystemExit) -> int:
     """The exit code that the interpreter would use; prints a text, as the interpreter does."""
     if end.code is None or isinstance(end.code, int):
-        return end.code or exits.OK
+        return end.code or exit_codes.OK
     print(end.code, file=sys.stderr)
-    return exits.ERROR
+    return exit_codes.ERROR
 
 
 def _join() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strategies.clock import Clock, ClockVerdict, judge_clock
-from strategies.clock_votes import followed, in_time, kept_pace, moved, returned, strayed, tolerance_of, untimed
 from strategies.model import Event, Rejection, Sweep, TelemetryRecord
+from strategies.producer_votes import followed, in_time, kept_pace, moved, returned, strayed, tolerance_of, untimed
 from strategies.settings import RoundSettings
 from strategies.state import ClusterState
 from strategies.store import StateStore

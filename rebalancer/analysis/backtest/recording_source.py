@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sinks.recordings.columnar import ENDING
 from sinks.recordings.recorder import converted
-from sinks.wire.limits import WireLimits
+from sinks.wire.size_limits import WireLimits
 
 
 @contextmanager

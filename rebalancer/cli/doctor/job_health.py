@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rebalancer.cli.doctor.durations import age
 from rebalancer.cli.doctor.finding import Finding, Status, ok
-from rebalancer.cli.doctor.wording import age
 from sinks.topics.epochs import RoundEpoch, newest_rounds
 from strategies.engine import EngineSettings
 from strategies.errors import RebalancerError

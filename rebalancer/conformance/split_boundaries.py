@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.conformance.conf import settings_of
+from rebalancer.conformance.broker_conf import settings_of
 from rebalancer.conformance.data_maps import TrafficData
 from rebalancer.conformance.vectors import Case, Number
 from strategies.bundles.ranges import KeyRange, bundle_of, hexadecimal, initial_boundaries, parse_bundle, topic_hash
 from strategies.errors import SettingsError
 from strategies.model import Traffic
-from strategies.splitting.where import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
+from strategies.splitting.boundaries import Algorithm, FlowSettings, SplitFault, SplitRequest, TopicFlow, applied, cuts
 
 
 class _Query(msgspec.Struct, frozen=True, rename="camel"):

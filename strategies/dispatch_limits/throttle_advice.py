@@ -16,7 +16,7 @@ from strategies.filters.contract import namespace_of
 from strategies.model import MIB, BrokerLoad, ClusterView, Decision, Scalar
 from strategies.settings import Setting
 from strategies.splitting.limits import SplitSettings
-from strategies.splitting.when import stays_whole
+from strategies.splitting.when_modular import stays_whole
 
 #: The smallest advised limit, as a part of the bundle's current dispatch.
 _LEAST = 0.1

@@ -11,8 +11,8 @@ from typing import Protocol
 from rebalancer.cli.collect.changes import Changes, standstill_ms
 from rebalancer.cli.log_lines import Line, LogLine
 from sinks.collector.collector import StepResult
+from sinks.collector.open_cluster import Source, opened
 from sinks.collector.settings import CollectorSettings
-from sinks.collector.source import Source, opened
 from sinks.pulsar_api.known_brokers import KnownBrokers
 from sinks.pulsar_api.settings import PulsarSettings
 from sinks.topics.access import Publisher
