@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def look_up(cluster: PulsarCluster, topics: Iterable[str]) -> None:
 
     with httpx.Client(headers=headers, timeout=60) as client:
         for topic in topics:
-            eventually(lambda topic=topic: answered(topic), _READY_S, f"nobody says where {topic} is", 0.2)  # type: ignore[misc]
+            eventually(partial(answered, topic), _READY_S, f"no broker says where {topic} is", 0.2)
 
 
 def _start(cluster: PulsarCluster, rates: Mapping[str, float], folder: Path) -> subprocess.Popen[bytes]:

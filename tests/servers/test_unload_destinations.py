@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -42,6 +43,9 @@ class Quiet:
 
         eventually(owned, _LONG_S, f"nobody owns {bundle} after look-ups")
         return str(owner)
+
+    def owns(self, broker: str, bundle: str) -> bool:
+        return self.admin.owner(bundle) == broker
 
     def another(self, owner: str) -> str:
         return next(broker for broker in self.cluster.brokers if broker != owner)
@@ -89,7 +93,7 @@ def test_extensible_hands_the_bundle_over_without_any_look_up(extensible_ones: Q
     for bundle in extensible_ones.bundles[:4]:
         destination = extensible_ones.another(extensible_ones.look_up(bundle))
         extensible_ones.admin.unload(bundle, destination)
-        eventually(lambda bundle=bundle, to=destination: extensible_ones.admin.owner(bundle) == to, _LONG_S, "it was not handed over")  # type: ignore[misc]
+        eventually(partial(extensible_ones.owns, destination, bundle), _LONG_S, "it was not handed over")
 
 
 def test_extensible_does_nothing_with_a_bundle_nobody_owns(extensible_ones: Quiet) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -93,8 +94,9 @@ def waves(
     made = Waves(cluster, names, [f"persistent://{namespace}/topic-{number}" for number in range(producers)])
     with closing(cluster.client()) as client:
         connected = _connect(client, made.topics)
-        works = [lambda: _unload(made, namespace, every_s)]
-        works += [lambda seed=seed: _ask(made, poll, Random(seed)) for seed in range(pollers)] if poll is not None else []  # type: ignore[misc]
+        works: list[Callable[[], None]] = [partial(_unload, made, namespace, every_s)]
+        if poll is not None:
+            works += [partial(_ask, made, poll, Random(seed)) for seed in range(pollers)]
         threads = [threading.Thread(target=work, name="waves", daemon=True) for work in works]
         for thread in threads:
             thread.start()
