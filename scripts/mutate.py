@@ -212,7 +212,7 @@ def _chosen(root: Path, mutant: Mutant, tests: Sequence[Entered]) -> list[Entere
     if mutant.function:
         found = [one for one in tests if f"{mutant.file}:{mutant.function}" in one.functions]
     else:
-        users = _users(root, mutant.file)
+        users = _users(root, mutant.file) | {"tests/golden/test_settings.py"}
         found = [one for one in tests if _file(one.test) in users or any(name.partition(":")[0] in users for name in one.functions)]
     files: dict[str, float] = {}
     for one in found:
