@@ -195,7 +195,7 @@ def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(
     settings = SplitSettings(max_topics=10, max_sessions=10, max_msg_rate=10, max_bandwidth_mib=1)
     figures = [20, 20, 20.0, 2.0 * MIB]
     figures[column] *= 2.5
-    sizes = Sizes(*(np.array([figure]) for figure in figures))  # type: ignore[arg-type]
+    sizes = Sizes(*(np.array([figure]) for figure in figures))
     assert excess(sizes, settings).tolist() == [5.0]
     unlimited = replace(settings, max_sessions=0)
     assert excess(sizes, unlimited).tolist() == ([2.0] if column == 1 else [5.0])
