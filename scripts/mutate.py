@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import pytest
 
 AREAS = {"strategies": 2, "sinks/executor": 1, "sinks/wire": 1, "streaming/state": 1}
-#: Of a mutant: so many tests first, and so many at most.
+#: Tests of a mutant: those that run first, and the maximum.
 _FIRST, _MOST = 40, 200
 #: Without tests/properties, where noting what is entered takes most of the time: what these catch in addition counts as survived.
 _FOLDERS = ["tests/unit", "tests/golden"]
@@ -97,7 +97,7 @@ def _other_values(new: Any) -> Iterator[tuple[str, ast.AST]]:
         case ast.Constant(value=int() | float() as value):
             yield "constant", ast.Constant(value + 1)
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
-            new.func.id = _FUNCTIONS[name]
+            new.func = ast.Name(_FUNCTIONS[name])
             new.keywords = [] if name == "sorted" else new.keywords
             yield "function", new
         case ast.Call(args=[first, second, *rest]) if not any(isinstance(one, ast.Starred) for one in new.args):
@@ -212,7 +212,7 @@ def _chosen(root: Path, mutant: Mutant, tests: Sequence[Entered]) -> list[Entere
     if mutant.function:
         found = [one for one in tests if f"{mutant.file}:{mutant.function}" in one.functions]
     else:
-        users = _users(root, mutant.file)
+        users = _users(root, mutant.file) | {"tests/golden/test_settings.py"}
         found = [one for one in tests if _file(one.test) in users or any(name.partition(":")[0] in users for name in one.functions)]
     files: dict[str, float] = {}
     for one in found:
@@ -295,7 +295,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutate", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--skip", type=int, default=0, help="go on with the run of the same seed after so many mutants")
+    parser.add_argument("--skip", type=int, default=0, help="leave out this number of mutants, to go on with a run of the same seed")
     parser.add_argument("--only", default="", help="a path's beginning: mutants of these files only")
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")

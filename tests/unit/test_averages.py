@@ -84,7 +84,7 @@ def test_a_summary_has_the_newest_figures_in_it() -> None:
 
 
 def test_an_empty_table_comes_to_nothing() -> None:
-    assert first_history(stats(), 1).summary() == TableSummary()
+    assert first_history(stats(), 1).summary() == TableSummary(0.0, 0.0, 0, 0, 0, 0.0, 0.0)
 
 
 def test_figures_that_are_none_do_not_hide_the_largest() -> None:

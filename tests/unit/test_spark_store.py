@@ -112,6 +112,15 @@ def test_a_removed_broker_takes_its_table_along_and_may_come_back() -> None:
     assert seen(batch(removed, come_back))[:2] == ({"b1": broker("b1", 5)}, {"b1": b"fresh"})
 
 
+def test_in_memory_too_a_removed_broker_takes_its_table_along() -> None:
+    store = InMemoryStore()
+    store.put_broker(broker("b1"))
+    store.put_table("b1", b"table")
+    store.remove_broker("b1")
+    store.remove_broker("never there")
+    assert (store.get_broker("b1"), store.get_table("b1")) == (None, None)
+
+
 def test_a_cluster_never_seen_starts_empty_and_clusters_are_apart() -> None:
     assert seen(Spark()) == ({}, {}, ClusterState())
     both = batch(with_brokers("b1"), lambda store: store.put_broker(broker("b9")), cluster="d")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from strategies.averages.bundle_averages import first_history
@@ -11,7 +13,7 @@ from strategies.bundles.bundle_loads import BundleLoads
 from strategies.model import BrokerLoad, Figures
 from strategies.settings import Mode
 from strategies.splitting.boundaries import Cuts, SplitFault
-from strategies.splitting.limits import SplitSettings, bandwidth_limit
+from strategies.splitting.limits import Sizes, SplitSettings, bandwidth_limit, excess
 from strategies.splitting.when_extensible import BrokerContext, OwnSplits, extensible_splits
 from strategies.splitting.when_modular import Splits, bundles_per_namespace, modular_splits
 from tests.unit.shedding_builders import MIB, ns
@@ -185,3 +187,15 @@ def test_limits_that_overflow_open_every_table_in_parity_mode() -> None:
     table = first_history(stats({ns(0): COLD}), 1)
     known = BrokerLoad("b1:1", Figures(), table.loads, summary=table.summary())
     assert names(modular_splits([known], lambda _: 4, SplitSettings(max_bandwidth_mib=2048), "parity")) == [ns(0)]
+
+
+@pytest.mark.parametrize("column", range(4))
+def test_how_far_above_its_limits_a_bundle_is_counts_by_the_one_it_exceeds_most(column: int) -> None:
+    """Limits of 10 topics, 10 sessions, 10 messages/s and 1 MiB/s; each column is five times its own limit."""
+    settings = SplitSettings(max_topics=10, max_sessions=10, max_msg_rate=10, max_bandwidth_mib=1)
+    figures = [20, 20, 20.0, 2.0 * MIB]
+    figures[column] *= 2.5
+    sizes = Sizes(*(np.array([figure]) for figure in figures))
+    assert excess(sizes, settings).tolist() == [5.0]
+    unlimited = replace(settings, max_sessions=0)
+    assert excess(sizes, unlimited).tolist() == ([2.0] if column == 1 else [5.0])

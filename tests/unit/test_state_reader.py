@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from strategies.clock import Clock
+from strategies.engine import EngineSettings
 from strategies.errors import StateVersionError
 from strategies.model import BrokerMemory, Figures, Traffic
 from strategies.state import ClusterState, to_bytes
 from strategies.store import BrokerState
+from streaming.checkpoint.guard import guard_of, guarded
+from streaming.settings import JobSettings
 from streaming.state.reader import BrokerStateRow, broker_rows, read_state
 from streaming.state.rows import BROKERS, HEAD, Head, pack
 
@@ -61,3 +64,9 @@ def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path, prefix: str) ->
     place = (tmp_path / "a b").as_uri() if prefix else tmp_path / "a b"
     with pytest.raises(StateVersionError, match="a b is not a checkpoint of this program"):
         read_state(place)
+
+
+def test_a_checkpoint_before_its_first_micro_batch_holds_nothing(tmp_path: Path) -> None:
+    job = JobSettings(checkpoint=str(tmp_path))
+    with guarded(tmp_path, guard_of(job, EngineSettings(strategy="avg"))):
+        assert read_state(tmp_path) == []

@@ -9,7 +9,15 @@ import pytest
 
 from strategies.shedding.transfer.fixed import judge_repaired
 from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import BrokerEntry, OfferedBundle, Stores, TransferSettings, TransferVerdict, transferable
+from strategies.shedding.transfer.settings import (
+    BrokerEntry,
+    OfferedBundle,
+    Stores,
+    TransferSettings,
+    TransferVerdict,
+    statistics,
+    transferable,
+)
 from tests.unit.shedding_builders import MIB, ns
 
 DEFAULT = TransferSettings()
@@ -235,3 +243,10 @@ def test_policies_say_where_a_bundle_may_go() -> None:
     assert allowed(replace(free, transfer=False), {"b2"})
     assert not transferable(replace(free, transfer=False), lambda _: False, lambda _: {"b1"})(ns(1), "b1", "b1")
     assert judge_repaired(replace(HOT, may_move=lambda *_: False), AT_ONCE, 0).skipped == "NoBundles"
+
+
+def test_statistics_after_a_move_are_those_of_the_usages_after_it() -> None:
+    before, after = statistics([0.875, 0.5, 0.125]), statistics([0.625, 0.5, 0.375])
+    moved = before.after(0.875, 0.125, 0.25)
+    assert (moved.average, moved.squares, moved.count) == (after.average, after.squares, 3)
+    assert moved.std == pytest.approx(after.std)
