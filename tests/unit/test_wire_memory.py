@@ -12,7 +12,7 @@ import pytest
 from sinks.wire.codec import decode
 from sinks.wire.complaints import complaint
 from sinks.wire.contracts.telemetry import KINDS
-from sinks.wire.nesting_limits import check_shape
+from sinks.wire.nesting_limits import check_shape, check_utf8
 from strategies.errors import WireError
 from strategies.model import Policies
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile, hostile_records
@@ -88,6 +88,14 @@ def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(kind
         assert tracemalloc.get_traced_memory()[1] <= 1.5 * len(record)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("before", range(2**18 - 4, 2**18 + 1))
+def test_a_character_may_begin_in_one_piece_and_end_in_the_next(before: int) -> None:
+    record = b"x" * before + "😀".encode()
+    check_utf8(record)
+    with pytest.raises(UnicodeDecodeError):
+        check_utf8(record[:-1])
 
 
 @pytest.mark.parametrize(("levels", "code"), [(400, "too-crowded"), (401, "too-deep")])
