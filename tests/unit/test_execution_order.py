@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.model import Decision, Memory
-from strategies.shedding.execution import as_executed
+from strategies.shedding.execution_order import as_executed
 
 
 def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
