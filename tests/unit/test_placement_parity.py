@@ -104,7 +104,7 @@ class TestExtensibleLeastResourceUsage:
         memory = Memory({"b1": BrokerMemory(ewma=0.1), "b2": BrokerMemory(ewma=0.5)})
         assert best(self.RULE, *brokers(b1=0, b2=0, new=0), memory=memory) == ["b1"]
 
-    @pytest.mark.parametrize(("ewma", "chosen"), [(0.25, ["b1"]), (0.2525, ["b1", "b2"])])
+    @pytest.mark.parametrize(("ewma", "chosen"), [(0.25, ["b1"]), (0.251, ["b1", "b2"])])
     def test_well_below_is_the_difference_exactly(self, ewma: float, chosen: list[str]) -> None:
         memory = Memory({"b1": BrokerMemory(ewma=ewma), "b2": BrokerMemory(ewma=1 - ewma)})
         rule = ParityExtensibleLeastResourceUsage(LeastResourceUsageSettings(difference_percent=25.0))
