@@ -9,17 +9,9 @@ import msgspec
 
 from sinks.collector.broker_poll import Pass, Report
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
+from sinks.wire.raw import ReportEnvelope
 
 _ENCODER = msgspec.json.Encoder()
-
-
-class _TelemetryEnvelope(msgspec.Struct):
-    v: int
-    kind: str
-    cluster: str
-    broker: str
-    ts: int
-    report: msgspec.Raw
 
 
 class _Note(msgspec.Struct):
@@ -34,7 +26,7 @@ class _Note(msgspec.Struct):
 
 def encode_report(cluster: str, report: Report) -> bytes:
     """A broker's report; its body is copied without being parsed."""
-    return _ENCODER.encode(_TelemetryEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
+    return _ENCODER.encode(ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body)))
 
 
 def encode_owned(cluster: str, owned: Report) -> bytes:

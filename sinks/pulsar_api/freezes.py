@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -96,13 +95,6 @@ def find_stuck(admin: PulsarAdmin, suspects: Collection[str], brokers: Sequence[
     second = _looks(admin, [*doubtful, *others[:_AT_ONCE]])
     stuck = tuple(broker for broker in doubtful if second[broker] == "stuck" or (second[broker] == "silent" and broker in before))
     return Stuck(stuck, "reads" in (*first.values(), *second.values())) if stuck else NONE
-
-
-def stuck_brokers(settings: PulsarSettings, patience_ms: int = PATIENCE_MS) -> Stuck:
-    """Probes all brokers of a cluster once. Raises AdminError, SettingsError."""
-    with closing(PulsarAdmin(probing(settings, patience_ms))) as admin:
-        brokers = admin.brokers()
-        return find_stuck(admin, brokers, brokers)
 
 
 class FrozenReports:

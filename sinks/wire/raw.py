@@ -50,7 +50,9 @@ class _Enveloped(msgspec.Struct):
     kind: str
 
 
-class _Envelope(msgspec.Struct):
+class ReportEnvelope(msgspec.Struct):
+    """A broker's report as the product writes it, under any `kind`; `report`: the broker's JSON, not parsed. `ts`: ms since 1970."""
+
     v: int
     kind: str
     cluster: str
@@ -80,7 +82,7 @@ def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSetti
         report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
-    return _ENCODER.encode(_Envelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report)))
+    return _ENCODER.encode(ReportEnvelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report)))
 
 
 def _is_enveloped(value: bytes) -> bool:

@@ -19,7 +19,8 @@ import pytest
 from rebalancer.cli.doctor.freezes import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import FrozenReports, look, probing, stuck_brokers
+from sinks.pulsar_api.freezes import FrozenReports, Stuck, find_stuck, look, probing
+from sinks.pulsar_api.settings import PulsarSettings
 from tests.control_topic import now_ms
 from tests.faults.real_executor import RealExecutor
 from tests.servers.jvm import java
@@ -39,6 +40,13 @@ def own_brokers(jdk: None, tmp_path: Path) -> Iterator[PulsarProcesses]:
     folder.mkdir()
     with pulsar_processes(folder, brokers=2, more=PATIENT) as processes:
         yield processes
+
+
+def stuck_brokers(settings: PulsarSettings) -> Stuck:
+    """Probes all brokers of a cluster once."""
+    with closing(PulsarAdmin(probing(settings))) as admin:
+        brokers = admin.brokers()
+        return find_stuck(admin, brokers, brokers)
 
 
 def test_the_old_call_freezes_a_broker_and_that_is_recognised(own_brokers: PulsarProcesses, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.cli.doctor.freezes import check_freezes
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing, stuck_brokers
+from sinks.pulsar_api.freezes import FreezeWatch, FrozenReports, Stuck, find_stuck, look, probing
 from sinks.pulsar_api.settings import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command
@@ -52,7 +52,7 @@ def stopped(*brokers: str) -> Callable[[Request], Fault | None]:
 
 def test_a_broker_in_order_reads(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
     assert [look(admin, broker) for broker in pulsar.cluster.brokers] == ["reads", "reads", "reads"]
-    assert not stuck_brokers(settings(pulsar), PATIENCE_MS)
+    assert not find_stuck(admin, pulsar.cluster.brokers, pulsar.cluster.brokers)
 
 
 def test_a_frozen_broker_is_named_with_the_remedy(pulsar: FakePulsar, admin: PulsarAdmin) -> None:
